@@ -2,36 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
-from stealtime.blackout.seen import RoundTrips, SeenBlackout, SeenLoss, SeenWay, Watched, Way
+from stealtime.blackout.seen import SeenBlackout, SeenLoss, SeenWay, Silence, Watched, Way, WayFigures
 from stealtime.vocabulary.readings import Model
 
 SCHEMA_VERSION = 1
 """Rises when a key goes away or means something else; new figures and keys do not raise it."""
 
 
-class ViewDocument(Model):
-    """A blackout as one way of asking saw it."""
+class OfOneWay(Model):
+    """What one way of asking saw."""
 
     way: Way
-    since_start_ns: int
-    """From the start of watching to the last answer before it."""
-    length_ns: int
-    """How long the other side was gone: the middle of what it can have been (docs/blackout.md)."""
-    at_least_ns: int
-    at_most_ns: int
-    """From the last answer to the next one."""
-    ended: bool
-    own_pause_ns: int
-    """How much of the silence this machine itself stood still, at its ends; what is longer than the threshold is not in
-    the length."""
-    sent: int
-    """Probes that were due in it."""
-    lost: int
-    """Of these, never answered."""
-    reordered: int
-    duplicated: int
+
+
+class ViewDocument(Silence, OfOneWay):
+    """A blackout as one way of asking saw it."""
+
     connection_lost: str | None
     """Why the TCP connection ended in it; null where it lived, or where there is none."""
     violations: list[str]
@@ -49,47 +36,16 @@ class BlackoutDocument(Model):
     views: list[ViewDocument]
 
 
-class UnjudgedDocument(Model):
+class UnjudgedDocument(OfOneWay):
     """A silence in which this machine itself stood still: whether the other side did, nobody knows."""
 
-    way: Way
     since_start_ns: int
     silence_ns: int
     own_pause_ns: int
 
 
-class WayDocument(Model):
+class WayDocument(WayFigures[str], Model):
     """One way of asking, over the whole time."""
-
-    way: Way
-    to: str
-    interval_ns: int
-    sent: int
-    answered: int
-    lost: int
-    reordered: int
-    duplicated: int
-    unsent: int
-    """Probes that this machine's kernel refused; they are among those sent."""
-    missed: int
-    """Probes that were left out, because this machine was late."""
-    own_pauses: int
-    longest_own_pause_ns: int
-    round_trip_ns: dict[str, int] | None
-    """``min``, ``p50``, ``p99``, ``max``"""
-    longest_silence_ns: int
-    usual_ns: int
-    """How much later than an interval after the one before 95 % of the answers came at most."""
-    threshold_ns: int
-    """A longer silence is a blackout."""
-    stamped_by_kernel: int
-    stamped_by_process: int
-    last_value: int | None
-    """Of the counter; null where nobody counts, so that forgotten values cannot be seen."""
-    connection_lived: bool | None
-    connection_losses: list[str]
-    violations_total: int
-    violations: list[dict[str, Any]]
 
 
 class WatchDocument(Model):
@@ -179,29 +135,18 @@ def _view(way: SeenWay, blackout: SeenBlackout, until_ns: int | None) -> ViewDoc
     lost = [loss.reason for loss in way.connection_losses if is_in_it(loss.at_monotonic_ns)]
     return ViewDocument(
         way=way.way,
-        **{name: getattr(blackout, name) for name in ViewDocument.model_fields if name in SeenBlackout.model_fields},
+        **blackout.model_dump(include=set(Silence.model_fields)),
         connection_lost=lost[0] if lost else None,
         violations=[str(one["kind"]) for one in way.violations if is_in_it(int(one["at_monotonic_ns"]))],
     )
 
 
 def _way(way: SeenWay) -> WayDocument:
-    return WayDocument(
-        connection_losses=[_loss(loss) for loss in way.connection_losses],
-        round_trip_ns=_trips(way.round_trip_ns),
-        **{
-            name: getattr(way, name)
-            for name in WayDocument.model_fields
-            if name not in ("connection_losses", "round_trip_ns")
-        },
-    )
+    figures = way.model_dump(include=set(WayFigures.model_fields))
+    return WayDocument(**figures | {"connection_losses": [_loss(loss) for loss in way.connection_losses]})
 
 
 def _loss(loss: SeenLoss) -> str:
     if loss.again_monotonic_ns is None:
         return f"{loss.reason}; not made anew"
     return f"{loss.reason}; made anew after {(loss.again_monotonic_ns - loss.at_monotonic_ns) / 1e6:.1f} ms"
-
-
-def _trips(trips: RoundTrips | None) -> dict[str, int] | None:
-    return None if trips is None else trips.model_dump()

@@ -25,24 +25,6 @@ class RuleQuoted(Model):
     change: str
 
 
-class EvidenceDocument(Model):
-    """One condition of a rule, and the figure it was held against."""
-
-    figure: str
-    part: str | None
-    relation: str
-    limit: float
-    holds: bool | None
-    """null: undecided."""
-    mean: float | None
-    low: float | None
-    high: float | None
-    samples: int
-    percent_of_samples: float | None
-    needed_percent_of_samples: float | None
-    undecided: str | None
-
-
 class HypervisorDocument(Model):
     """What the guest's QEMU and KVM told, which no rule looks at: how many exits are too many nobody has published."""
 
@@ -73,7 +55,7 @@ class SubjectDocument(Model):
     """null where no rule held: it is efficiently provisioned, or not judged."""
     of_guest: str | None
     """Of which guest the evidence is, where the host is judged by it."""
-    evidence: list[EvidenceDocument]
+    evidence: list[Evidence]
     samples: int
     figures: dict[str, Reading]
     """Means over the time, units in the names."""
@@ -144,16 +126,11 @@ def _subject(advice: Advice, hypervisor: HypervisorDocument | None) -> SubjectDo
             change=advice.change or outcome.rule.change,
         ),
         of_guest=None if outcome is None else outcome.of_guest,
-        evidence=[evidence_document(one) for one in evidence],
+        evidence=list(evidence),
         samples=judgement.samples,
         figures=readings(judgement.figures),
         hypervisor=hypervisor,
     )
-
-
-def evidence_document(evidence: Evidence) -> EvidenceDocument:
-    """Give one figure with its limit as it stands in documents."""
-    return EvidenceDocument(**{name: getattr(evidence, name) for name in EvidenceDocument.model_fields})
 
 
 def _rate(count: Reading, elapsed_s: float) -> Reading:

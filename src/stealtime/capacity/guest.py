@@ -23,8 +23,6 @@ class Guest:
     """A Unix socket on which QEMU speaks QMP, where one is on its command line."""
     console: Path | None = None
     """The management socket (mconsole) of a User-Mode Linux guest."""
-    is_named: bool = True
-    """Whether somebody gave it its name; otherwise it is made of the process id."""
 
     @property
     def key(self) -> tuple[int, int]:

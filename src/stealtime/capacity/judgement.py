@@ -7,37 +7,38 @@ needs every rule before it to be decided, but for those that are optional and th
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from stealtime.capacity.figures import Series, SubjectFigures, absent_series, guest_figures, host_figures
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.rules import OF_EACH_PART, Condition, Rule, RuleBook, Verdict
 from stealtime.capacity.use import GuestUse, Use
-from stealtime.vocabulary.readings import Absent
+from stealtime.vocabulary.readings import Absent, Model
 
 Holds = bool | None
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """One condition and the figure it was held against."""
+class Evidence(Model):
+    """One condition of a rule, and the figure it was held against."""
 
     figure: str
     part: str | None
     """Which virtual CPU or CPU; None for the whole."""
-    relation: Literal["above", "below"]
+    relation: str
+    """``above`` or ``below``."""
     limit: float
     holds: Holds
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
+    """None: undecided."""
+    mean: float | None
+    low: float | None
+    high: float | None
     """Of the interval of confidence."""
-    samples: int = 0
-    percent_of_samples: float | None = None
+    samples: int
+    percent_of_samples: float | None
     """In how many samples it was so, where that is what counts ..."""
-    needed_percent_of_samples: float | None = None
+    needed_percent_of_samples: float | None
     """... and in how many it has to be."""
-    undecided: str | None = None
+    undecided: str | None
     """Why nothing can be said."""
 
 
@@ -75,11 +76,6 @@ class Judgement:
     """Of every rule, in their order."""
     samples: int = 0
     figures: SubjectFigures = field(default_factory=SubjectFigures)
-
-    @property
-    def not_looked_at(self) -> list[Outcome]:
-        """Optional rules that could not be decided."""
-        return [one for one in self.outcomes if one.holds is None and one.rule.optional]
 
 
 NO_GUEST = "no guest runs on this host"
@@ -188,37 +184,40 @@ def _is_whole(condition: Condition, figures: SubjectFigures) -> bool:
 def _hold(condition: Condition, part: str | None, series: Series[Any] | None, book: RuleBook) -> Evidence:
     limit = condition.above if condition.above is not None else condition.below
     assert limit is not None  # noqa: S101 - for the type checker
-    relation: Literal["above", "below"] = "above" if condition.above is not None else "below"
+    relation = "above" if condition.above is not None else "below"
     series = series or absent_series(Absent(absent=f"there is no {condition.figure}"))
     named = condition.figure if part is None else f"{condition.figure} of {part}"
+    samples = 0 if series.absent is not None else len(series.values)
+    mean = low = high = share = undecided = None
+    holds: Holds = None
     if series.absent is not None:
-        return Evidence(condition.figure, part, relation, limit, None, undecided=f"{named}: {series.absent.absent}")
-    samples = len(series.values)
-    if samples < book.minimum_samples:
+        undecided = f"{named}: {series.absent.absent}"
+    elif samples < book.minimum_samples:
         undecided = f"{samples} samples are too few, {book.minimum_samples} are needed"
-        return Evidence(condition.figure, part, relation, limit, None, samples=samples, undecided=undecided)
-    low, high = series.interval(book.confidence_percent)
-    if condition.in_percent_of_samples is not None:
-        share = series.percent_of_samples(above=condition.above, below=condition.below)
-        return Evidence(
-            figure=condition.figure,
-            part=part,
-            relation=relation,
-            limit=limit,
-            holds=share >= condition.in_percent_of_samples,
-            mean=series.mean,
-            low=low,
-            high=high,
-            samples=samples,
-            percent_of_samples=share,
-            needed_percent_of_samples=condition.in_percent_of_samples,
-        )
-    holds = _beyond(relation, limit, low, high)
-    undecided_text = None
-    if holds is None:
-        undecided_text = f"{named} lies between {low:.4g} and {high:.4g}, about the limit of {limit:g}: watch longer"
+    else:
+        mean = series.mean
+        low, high = series.interval(book.confidence_percent)
+        if condition.in_percent_of_samples is not None:
+            share = series.percent_of_samples(above=condition.above, below=condition.below)
+            holds = share >= condition.in_percent_of_samples
+        else:
+            holds = _beyond(relation, limit, low, high)
+            if holds is None:
+                between = f"between {low:.4g} and {high:.4g}"
+                undecided = f"{named} lies {between}, about the limit of {limit:g}: watch longer"
     return Evidence(
-        condition.figure, part, relation, limit, holds, series.mean, low, high, samples, undecided=undecided_text
+        figure=condition.figure,
+        part=part,
+        relation=relation,
+        limit=limit,
+        holds=holds,
+        mean=mean,
+        low=low,
+        high=high,
+        samples=samples,
+        percent_of_samples=share,
+        needed_percent_of_samples=None if share is None else condition.in_percent_of_samples,
+        undecided=undecided,
     )
 
 

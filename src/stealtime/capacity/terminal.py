@@ -6,7 +6,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
 from rich.text import Text
 
-from stealtime.capacity.document import AdviceDocument, EvidenceDocument, SubjectDocument
+from stealtime.capacity.document import AdviceDocument, SubjectDocument
+from stealtime.capacity.judgement import Evidence
 from stealtime.capacity.rules import Verdict
 
 STYLES: dict[Verdict, str] = {
@@ -57,16 +58,16 @@ def _lines(subject: SubjectDocument) -> Iterator[str]:
         yield from (describe(one) for one in _telling(subject.evidence))
 
 
-def _telling(evidence: Sequence[EvidenceDocument]) -> list[EvidenceDocument]:
+def _telling(evidence: Sequence[Evidence]) -> list[Evidence]:
     """Give each figure once, of those that decided."""
-    seen: dict[str, EvidenceDocument] = {}
+    seen: dict[str, Evidence] = {}
     for one in evidence:
         if one.holds is False:
             seen.setdefault(one.figure, one)
     return list(seen.values())
 
 
-def describe(one: EvidenceDocument, of_guest: str | None = None) -> str:
+def describe(one: Evidence, of_guest: str | None = None) -> str:
     """Say what a figure was and what it was held against: ``vcpu wait of vCPU 0: 50 % (49 % to 51 %, n=9), above 9 %``.
 
     Args:

@@ -49,7 +49,6 @@ def _qemu(pid: int, started_ticks: int, argv: Sequence[str], folder: Path) -> Gu
         # QEMU's own default.
         memory_bytes=128 << 20 if memory is None else _size(_property(memory, "size") or _bare(memory) or ""),
         monitor=None if monitor is None else folder / monitor,
-        is_named=bool(told),
     )
 
 
@@ -64,7 +63,6 @@ def _uml(pid: int, started_ticks: int, argv: Sequence[str]) -> Guest:
         started_ticks=started_ticks,
         memory_bytes=_size(values.get("mem", "")),
         console=None if umid is None or folder is None else Path(folder) / umid / "mconsole",
-        is_named=umid is not None,
     )
 
 

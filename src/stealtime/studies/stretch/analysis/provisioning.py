@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from stealtime.capacity.document import evidence_document
 from stealtime.capacity.judgement import Evidence, Judgement, judge
 from stealtime.capacity.recorder import read_rows
 from stealtime.capacity.recording import RecordedUse, Row, uses_of, why_ended
@@ -89,9 +88,7 @@ def _told(subject: str, one: Judgement) -> Provisioning:
         samples=one.samples,
         rule=None if outcome is None else outcome.rule.id,
         because=one.because,
-        evidence=[
-            describe(evidence_document(each), None if outcome is None else outcome.of_guest) for each in evidence
-        ],
+        evidence=[describe(each, None if outcome is None else outcome.of_guest) for each in evidence],
     )
 
 

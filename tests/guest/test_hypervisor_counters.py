@@ -10,7 +10,7 @@ from machines import NAMES, needs_root, require_usable
 from stealtime.campaigns.events import Event
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.session import Order, execute, prepare
-from stealtime.store.model import HypervisorCounters
+from stealtime.lab.platforms.kvm_counters import CountersGained
 from stealtime.store.run import Run, Trial
 from stealtime.vocabulary.readings import Absent, Value
 
@@ -39,7 +39,7 @@ async def measured(platform: str, folder: Path, tracing: str) -> Trial:
     return trial
 
 
-def counted(counters: HypervisorCounters, name: str) -> int:
+def counted(counters: CountersGained, name: str) -> int:
     reading = counters.total[name]
     assert isinstance(reading, Value), reading
     assert isinstance(reading.value, int)
@@ -61,7 +61,7 @@ async def test_kvm_counts_the_exits_that_the_trace_shows(
 async def test_a_guest_that_sleeps_halts_and_is_waited_for(platform: str, tmp_path: Path) -> None:
     await require_usable(platform)
     counters = (await measured(platform, tmp_path, "off")).record.hypervisor_counters
-    assert isinstance(counters, HypervisorCounters), counters
+    assert isinstance(counters, CountersGained), counters
     exits, halts, wait_ns = (counted(counters, name) for name in ("exits", "halt_exits", "halt_wait_ns"))
     # How many of a thousand sleeps a second are halts depends on how fast the host is.
     assert 0 < halts <= exits

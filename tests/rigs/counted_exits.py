@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stealtime._core import EVENT_KINDS
-from stealtime.store.model import HypervisorCounters
+from stealtime.lab.platforms.kvm_counters import CountersGained
 from stealtime.store.run import Trial
 from stealtime.vocabulary.readings import Value
 from stealtime.wire.message import TracingOutcome
@@ -44,7 +44,7 @@ def exits_of(trial: Trial) -> Exits:
         trial: Of a guest under KVM, with the host's trace and nothing lost.
     """
     record, counters = trial.record, trial.record.hypervisor_counters
-    assert isinstance(counters, HypervisorCounters), counters
+    assert isinstance(counters, CountersGained), counters
     assert record.host_tracing is not None
     counted = counters.total["exits"]
     assert isinstance(counted, Value), counted
@@ -73,7 +73,7 @@ def exit_times(trial: Trial, reason: str | None = None) -> NDArray[np.int64]:
     return np.sort(rows["time"].to_numpy()[is_meant].astype(np.int64))
 
 
-def count_exits(times: Any, tracing: TracingOutcome, counters: HypervisorCounters) -> tuple[int, int]:
+def count_exits(times: Any, tracing: TracingOutcome, counters: CountersGained) -> tuple[int, int]:
     """Count events between the two readings, and between them with the readings.
 
     Args:

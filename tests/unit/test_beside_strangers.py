@@ -22,7 +22,7 @@ from stealtime.lab.scenarios.cpu_claims import CpuClaims
 from stealtime.lab.strangers.before_run import BeforeRun
 from stealtime.lab.strangers.look import Seen, Stranger
 from stealtime.store.model import PlatformRecord
-from stealtime.store.strangers import StrangerRecord, StrangersRecord
+from stealtime.store.strangers import StrangersRecord
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent, Value
 
@@ -48,7 +48,7 @@ class FakeWatch:
             steal_ns=Value(value=0),
             run_ns=nothing,
             run_delay_ns=nothing,
-            who=[StrangerRecord(name="cargo", pid=812, cpu_ns=round(self._share * SECOND))],
+            who=[Stranger(name="cargo", pid=812, cpu_ns=round(self._share * SECOND))],
         )
 
 

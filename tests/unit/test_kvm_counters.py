@@ -7,9 +7,8 @@ import pytest
 from counted_exits import Exits, count_exits
 from test_qemu_monitor import ANSWERS, scripted_qemu
 
-from stealtime.lab.platforms.kvm_counters import COUNTERS, CountersLook, between, look, read_answer
+from stealtime.lab.platforms.kvm_counters import COUNTERS, CountersGained, CountersLook, between, look, read_answer
 from stealtime.lab.platforms.qemu_monitor import QemuMonitor
-from stealtime.store.model import HypervisorCounters
 from stealtime.vocabulary.readings import Absent, Value
 from stealtime.wire.message import TracingOutcome
 
@@ -137,8 +136,8 @@ def test_traced_exits_are_counted_between_the_readings_and_with_them() -> None:
             "end": {"tsc": 20_000, "monotonic_raw_ns": 5_500, "monotonic_ns": 5_500, "bracket_tsc": 2},
         }
     )  # fmt: skip
-    counters = HypervisorCounters(
-        vcpus=[], total={}, begin_monotonic_raw_ns=1_500, end_monotonic_raw_ns=2_500, reading_ns=100
+    counters = CountersGained(
+        vcpus=(), total={}, begin_monotonic_raw_ns=1_500, end_monotonic_raw_ns=2_500, reading_ns=100
     )
     # 1,400 ns is a reading before the first was complete, 2,600 ns one after the second was begun.
     times_ns = np.array([1_399, 1_400, 1_500, 2_500, 2_600, 2_601])

@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
+from stealtime.lab.platforms.model import HostThread
 from stealtime.report import environment
-from stealtime.store.model import NeighbourRecord, ThreadRecord
+from stealtime.store.model import NeighbourRecord
 from stealtime.store.run import Run
 from stealtime.studies.latency.content.report import ReportContent
 from stealtime.studies.latency.page.gather import gather
@@ -88,7 +89,7 @@ def test_threads_of_neighbours_and_every_cpu_of_a_roaming_thread_are_told(conten
         platform="native",
         cpus=[1],
         load=LoadRequest(kind=CpuLoad()),
-        threads=[ThreadRecord(role="neighbour", name="stealtime-agent", tid=77, cpus=[1])],
+        threads=[HostThread(role="neighbour", name="stealtime-agent", tid=77, cpus=(1,))],
     )
     changed = trial.model_copy(
         update={"outcome": trial.outcome.model_copy(update={"placement": roaming}), "neighbours": [neighbour]}

@@ -19,9 +19,9 @@ from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import Plan, plan
 from stealtime.campaigns.runner import Runner, Tally
 from stealtime.lab.host import Host
-from stealtime.lab.platforms.kvm_counters import CountersLook
+from stealtime.lab.platforms.kvm_counters import CountersGained, CountersLook
 from stealtime.lab.platforms.model import Platform
-from stealtime.store.model import HypervisorCounters, Manifest, PlatformRecord, TrialRecord
+from stealtime.store.model import Manifest, PlatformRecord, TrialRecord
 from stealtime.store.run import Run
 from stealtime.store.writer import DiskError, RunWriter
 from stealtime.vocabulary.readings import Absent, Value
@@ -189,7 +189,7 @@ async def test_a_trial_says_where_it_ran_and_how_the_clocks_stood(tmp_path: Path
     await bench.run(writer)
     record = Run.open(writer.folder).trials[0].record
     assert record.machine is not None
-    assert record.machine.threads[0].cpus == [1]
+    assert record.machine.threads[0].cpus == (1,)
     assert record.alignment is not None
     assert record.alignment.before.error_ns >= 0
     assert "last words" in (writer.folder / "cells" / record.trial_id / "serial.log").read_text()
@@ -203,11 +203,11 @@ async def test_what_the_hypervisor_counts_is_read_before_each_trial_and_when_it_
     writer = bench.create()
     await bench.run(writer)
     first, second = (record.hypervisor_counters for record in under_kvm(writer)[:2])
-    assert isinstance(first, HypervisorCounters)
+    assert isinstance(first, CountersGained)
     assert first.total == {"exits": Value(value=90)}
-    assert first.vcpus == [first.total]
+    assert first.vcpus == (first.total,)
     assert (first.begin_monotonic_raw_ns, first.end_monotonic_raw_ns, first.reading_ns) == (1_007, 2_000, 7)
-    assert isinstance(second, HypervisorCounters)
+    assert isinstance(second, CountersGained)
     assert second.total == {"exits": Value(value=9_000)}, "two readings a trial, and no more"
 
 

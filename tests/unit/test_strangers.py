@@ -22,7 +22,7 @@ from stealtime.lab.strangers.before_run import BeforeRun, finding_of, look_befor
 from stealtime.lab.strangers.look import Seen, Stranger, StrangerLook, between, look
 from stealtime.lab.strangers.processes import TICK_NS, parse_process, parse_processor
 from stealtime.report.strangers import strangers_figures
-from stealtime.store.strangers import StrangerRecord, StrangersRecord
+from stealtime.store.strangers import StrangersRecord
 from stealtime.vocabulary.readings import Absent, Reading, Value
 
 INITIAL, INNER = "pid:[4026531836]", "pid:[4026532999]"
@@ -210,7 +210,7 @@ def record(
         steal_ns=reading(steal, whole_ns),
         run_ns=reading(None if waited is None else 1.0 - waited, SECOND),
         run_delay_ns=reading(waited, SECOND),
-        who=[StrangerRecord(name=name, pid=7, cpu_ns=10) for name in who],
+        who=[Stranger(name=name, pid=7, cpu_ns=10) for name in who],
     )
 
 

@@ -15,8 +15,9 @@ from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import Plan, plan
 from stealtime.campaigns.short import shorten
 from stealtime.capacity.recorder import read_rows
+from stealtime.lab.platforms.kvm_counters import CountersGained
 from stealtime.report.claims.library import find_published
-from stealtime.store.model import HypervisorCounters, PlatformRecord
+from stealtime.store.model import PlatformRecord
 from stealtime.store.run import Trial, find_run
 from stealtime.studies.stretch.analysis.cell import figures_of
 from stealtime.studies.stretch.analysis.model import StretchCell
@@ -161,8 +162,8 @@ def test_time_outside_of_the_guest_is_known_where_kvm_tells_all_of_it(
 
     def figures(guest_ns: Reading, counted: dict[str, int] | None) -> StretchCell:
         total: dict[str, Reading] = {name: Value(value=count) for name, count in (counted or {}).items()}
-        counters = HypervisorCounters(
-            vcpus=[total], total=total, begin_monotonic_raw_ns=0, end_monotonic_raw_ns=1, reading_ns=1
+        counters = CountersGained(
+            vcpus=(total,), total=total, begin_monotonic_raw_ns=0, end_monotonic_raw_ns=1, reading_ns=1
         )
         update = {
             "host_views": views.model_copy(update={"run_ns": run_ns, "guest_ns": guest_ns}),

@@ -4,14 +4,14 @@ That agent's clocks are the host's: by its readings the neighbours' times are br
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from stealtime.campaigns.host_views import host_views, with_guest_steal
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.lab.host import Host
-from stealtime.lab.platforms.model import HostThread, MachineRequest, Platform
+from stealtime.lab.platforms.model import MachineRequest, Platform
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.neighbour_load import Loaded, load_request
@@ -25,7 +25,6 @@ from stealtime.store.model import (
     NeighbourWork,
     PlacementRecord,
     ShareRecord,
-    ThreadRecord,
 )
 from stealtime.store.results import ResultKind
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap, NeighbourTable
@@ -93,13 +92,6 @@ def placement_record(placement: Placement) -> PlacementRecord:
     )
 
 
-def thread_records(threads: Iterable[HostThread]) -> list[ThreadRecord]:
-    """Write down which threads of the host there are, and where they may run."""
-    return [
-        ThreadRecord(role=thread.role, name=thread.name, tid=thread.tid, cpus=list(thread.cpus)) for thread in threads
-    ]
-
-
 def neighbour_record(result: NeighbourResult, kind: ResultKind) -> NeighbourRecord:
     """Write down what a neighbour did.
 
@@ -123,7 +115,7 @@ def neighbour_record(result: NeighbourResult, kind: ResultKind) -> NeighbourReco
         work=_work_record(did.done, kind) if isinstance(did, Worked) else None,
         host_views=views,
         alignment=Alignment(before=result.before, after=result.after),
-        threads=thread_records(result.threads),
+        threads=list(result.threads),
     )
 
 

@@ -6,9 +6,8 @@ the counters hold the set-up of the trial and its measuring, and of the sending 
 
 from dataclasses import dataclass
 
-from stealtime.lab.platforms.kvm_counters import CountersLook, between
+from stealtime.lab.platforms.kvm_counters import CountersGained, CountersLook, between
 from stealtime.lab.platforms.model import Machine
-from stealtime.store.model import HypervisorCounters
 from stealtime.vocabulary.readings import Absent
 
 
@@ -30,7 +29,7 @@ class HypervisorCounting:
         if not isinstance(self.before, Absent):
             self.after = await self.machine.hypervisor_counters()
 
-    def record(self) -> HypervisorCounters | Absent:
+    def record(self) -> CountersGained | Absent:
         """Give what was counted between the two readings, or why that is not known."""
         if isinstance(self.before, Absent):
             return self.before
@@ -38,11 +37,4 @@ class HypervisorCounting:
             return Absent(absent="the agent announced no table, so the end of its measurement is not known")
         if isinstance(self.after, Absent):
             return self.after
-        gained = between(self.before, self.after)
-        return HypervisorCounters(
-            vcpus=[dict(vcpu) for vcpu in gained.vcpus],
-            total=dict(gained.total),
-            begin_monotonic_raw_ns=gained.begin_monotonic_raw_ns,
-            end_monotonic_raw_ns=gained.end_monotonic_raw_ns,
-            reading_ns=gained.reading_ns,
-        )
+        return between(self.before, self.after)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stealtime.campaigns.aliases import wanted_platforms
-from stealtime.campaigns.beside import placement_record, thread_records
+from stealtime.campaigns.beside import placement_record
 from stealtime.campaigns.estimate import Estimate, estimate, read_history
 from stealtime.campaigns.events import Observer, RunStarted
 from stealtime.campaigns.executor import LocalExecutor
@@ -206,7 +206,7 @@ async def execute(
         beforehand.claims.tell(writer.manifest.run_id)
     try:
         with _cancelled_by_signals():
-            threads = thread_records(pin_control_plane(prepared.plan.housekeeping_cpus))
+            threads = pin_control_plane(prepared.plan.housekeeping_cpus)
             writer.update(host_threads=threads, findings=list(beforehand.findings))
             observer.on_event(RunStarted(prepared.plan, prepared.estimate.total_s))
             executor = LocalExecutor(

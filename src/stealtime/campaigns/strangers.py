@@ -13,7 +13,7 @@ from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.lab.strangers import look as host
-from stealtime.store.strangers import StrangerRecord, StrangersRecord
+from stealtime.store.strangers import StrangersRecord
 from stealtime.vocabulary.cpu_lists import format_cpus
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Absent, Reading, Value
@@ -84,16 +84,7 @@ def seen_record(seen: host.Seen) -> StrangersRecord:
         steal_ns=seen.steal_ns,
         run_ns=unknown,
         run_delay_ns=unknown,
-        who=[
-            StrangerRecord(
-                name=one.name,
-                pid=one.pid,
-                cpu_ns=one.cpu_ns,
-                is_kernel=one.is_kernel,
-                is_of_a_run=one.is_of_a_run,
-            )
-            for one in seen.who
-        ],
+        who=list(seen.who),
     )
 
 

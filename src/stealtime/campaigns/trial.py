@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stealtime.campaigns.beside import Beside, placement_record, thread_records
+from stealtime.campaigns.beside import Beside, placement_record
 from stealtime.campaigns.disturbance import KnownDisturbance
 from stealtime.campaigns.events import CellProgressed, Observer
 from stealtime.campaigns.host_views import with_guest_steal
@@ -23,7 +23,7 @@ from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.neighbour_work import Work, cpus_to_use
 from stealtime.store.durations import DURATIONS
-from stealtime.store.model import Alignment, BootFacts, ClockAgreements, MachineRecord, TrialRecord
+from stealtime.store.model import Alignment, ClockAgreements, MachineRecord, TrialRecord
 from stealtime.store.results import ResultKind, Streams
 from stealtime.store.writer import Tables
 from stealtime.vocabulary.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
@@ -274,10 +274,9 @@ def describe(machine: Machine, clock_facts: Facts) -> MachineRecord:
         machine: Still up.
         clock_facts: As its agent read them after the trial; at its hello the kernel may not have settled on a clock.
     """
-    boot = machine.boot
     return MachineRecord(
-        boot=BootFacts(argv=list(boot.argv), elapsed_to_hello_s=boot.elapsed_to_hello_s, facts=dict(boot.facts)),
+        boot=machine.boot,
         measured_cpu=machine.measured_cpus[-1],
         agent_facts={**machine.agent_facts, **clock_facts},
-        threads=thread_records(machine.threads()),
+        threads=machine.threads(),
     )

@@ -1,5 +1,6 @@
 """What a run was measured on: facts of host and machines side by side, clocks, and who ran where."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stealtime.report.notation import ABSENT
@@ -121,7 +122,7 @@ def thread_lines(manifest: Manifest, trials: tuple[TrialRecord, ...]) -> list[Th
     return [ThreadLine(*key, trials=len(trials_seen)) for key, trials_seen in seen.items()]
 
 
-def cpu_list(cpus: list[int]) -> str:
+def cpu_list(cpus: Iterable[int]) -> str:
     """Write CPUs as the kernel does: ``0-3,8``."""
     parts: list[list[int]] = []
     for cpu in sorted(set(cpus)):

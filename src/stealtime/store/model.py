@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import Field, JsonValue, SerializeAsAny
 
+from stealtime.lab.platforms.kvm_counters import CountersGained
+from stealtime.lab.platforms.model import BootRecord, HostThread
 from stealtime.store.results import Result
 from stealtime.store.strangers import StrangersRecord
 from stealtime.vocabulary.alignment import Alignment as ClockAlignment
@@ -81,31 +83,14 @@ class ClockAgreements(Model):
     """The clock of the samples beside the host's."""
 
 
-class ThreadRecord(Model):
-    """A thread of the host and the CPUs it was seen to be allowed on."""
-
-    role: Literal["vcpu", "emulator", "agent", "control", "neighbour"]
-    name: str
-    tid: int
-    cpus: list[int]
-
-
-class BootFacts(Model):
-    """How the machine came up."""
-
-    argv: list[str]
-    elapsed_to_hello_s: float
-    facts: dict[str, str]
-
-
 class MachineRecord(Model):
     """The machine that a trial ran on."""
 
-    boot: BootFacts
+    boot: BootRecord
     measured_cpu: int
     """As the machine under test counts its CPUs."""
     agent_facts: Facts
-    threads: list[ThreadRecord]
+    threads: list[HostThread]
 
 
 class ShareRecord(Model):
@@ -192,26 +177,8 @@ class NeighbourRecord(Model):
     """As of the machine under test; None if it died, and in older runs."""
     alignment: Alignment | None = None
     """Of its clock with the host's."""
-    threads: list[ThreadRecord] = Field(default_factory=list)
+    threads: list[HostThread] = Field(default_factory=list)
     """On the host."""
-
-
-class HypervisorCounters(Model):
-    """What the hypervisor counted over one trial, until the agent announced its first table.
-
-    The counters are KVM's, by its own names (``lab.platforms.kvm_counters`` tells what each means).
-    """
-
-    vcpus: list[dict[str, Reading]]
-    """Of each virtual CPU, in their order: how often, or with a name that ends in ``_ns`` how long."""
-    total: dict[str, Reading]
-    """Of all virtual CPUs together."""
-    begin_monotonic_raw_ns: int
-    """When the first reading was complete, by the host's clock: before the trial was asked for ..."""
-    end_monotonic_raw_ns: int
-    """... and when the second was begun."""
-    reading_ns: int
-    """How long the longer of the two readings took: so far outside of begin and end the counters may have been read."""
 
 
 class Failure(Model):
@@ -260,8 +227,8 @@ class TrialRecord(Model):
     host_tracing: TracingOutcome | None = None
     """Of ``host_trace.parquet``; that of the machine's own trace is in ``outcome.tracing``."""
     host_views: HostViews | None = None
-    hypervisor_counters: HypervisorCounters | Absent | None = None
-    """None in runs of versions that did not ask for them."""
+    hypervisor_counters: CountersGained | Absent | None = None
+    """Over the trial, until the agent announced its first table; None in runs of versions that did not ask for them."""
     cut_short: CutShort | None = None
     """How far a trial came that was cut short; None of every other."""
     strangers: StrangersRecord | None = None
@@ -346,7 +313,7 @@ class Manifest(Model):
     loops: list[LoopRecord] = Field(default_factory=list)
     findings: list[Finding] = Field(default_factory=list)
     """What was found of the host just before the run, or before its last resumption."""
-    host_threads: list[ThreadRecord] = Field(default_factory=list)
+    host_threads: list[HostThread] = Field(default_factory=list)
     """The control plane's threads; those of machines are in each ``trial.json``."""
     seed: int
     """Of the order of platforms within the repetitions after the first."""

@@ -2,20 +2,8 @@
 
 from pydantic import Field
 
+from stealtime.lab.strangers.look import Stranger
 from stealtime.vocabulary.readings import Model, Reading
-
-
-class StrangerRecord(Model):
-    """A program that used CPU time during a trial, and last ran on the CPUs of the machine under test."""
-
-    name: str
-    pid: int
-    cpu_ns: int
-    """On any CPU, in steps of 10 ms; children that ended meanwhile are in it."""
-    is_kernel: bool = False
-    """A thread of the kernel."""
-    is_of_a_run: bool = False
-    """Another run of this tool started it."""
 
 
 class StrangersRecord(Model):
@@ -32,5 +20,5 @@ class StrangersRecord(Model):
     """That the machine's vCPU threads ran; natively the measuring thread."""
     run_delay_ns: Reading
     """That they were runnable without a CPU; absent where they share it with others of ours, for whom they wait too."""
-    who: list[StrangerRecord] = Field(default_factory=list)
+    who: list[Stranger] = Field(default_factory=list)
     """Those that used most, the most first."""

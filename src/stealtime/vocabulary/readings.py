@@ -8,6 +8,10 @@ Unsigned = Annotated[int, Field(ge=0)]
 """An integer without a sign, as the agent counts."""
 
 
+STRICT = ConfigDict(extra="forbid")
+"""Of a dataclass that documents hold as it is: nothing unknown is accepted."""
+
+
 class Model(BaseModel):
     """A part of a document or of a message: nothing unknown is accepted and nothing changes."""
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from stealtime.lab.platforms.failure import MachineError
-from stealtime.vocabulary.readings import Absent, Reading, Value
+from stealtime.vocabulary.readings import STRICT, Absent, Reading, Value
 
 if TYPE_CHECKING:
     from stealtime.lab.platforms.qemu_monitor import QemuMonitor
@@ -107,6 +107,8 @@ class CountersLook:
 @dataclass(frozen=True)
 class CountersGained:
     """What was counted between two looks."""
+
+    __pydantic_config__ = STRICT
 
     vcpus: tuple[Mapping[str, Reading], ...]
     """By virtual CPU, from 0."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from stealtime.lab.platforms.share import Share
-from stealtime.vocabulary.readings import Absent, Facts, Reading
+from stealtime.vocabulary.readings import STRICT, Absent, Facts, Reading
 from stealtime.wire.connection import AgentConnection
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class MachineRequest:
 class HostThread:
     """A thread of the host that belongs to a machine, and the CPUs it was seen to be allowed on."""
 
+    __pydantic_config__ = STRICT
+
     role: Literal["vcpu", "emulator", "agent", "control", "neighbour"]
     name: str
     tid: int
@@ -75,6 +77,8 @@ class HostThread:
 @dataclass(frozen=True)
 class BootRecord:
     """How the machine came up."""
+
+    __pydantic_config__ = STRICT
 
     argv: tuple[str, ...]
     elapsed_to_hello_s: float

@@ -27,7 +27,7 @@ from stealtime.lab.strangers.processes import (
     sees_everybody,
     thread_times,
 )
-from stealtime.vocabulary.readings import Absent, Reading, Value
+from stealtime.vocabulary.readings import STRICT, Absent, Reading, Value
 
 MOST_NAMED = 5
 _INIT = 1
@@ -55,12 +55,15 @@ class StrangerLook:
 class Stranger:
     """A program that was neither ours nor asked for."""
 
+    __pydantic_config__ = STRICT
+
     name: str
     pid: int
     cpu_ns: int
-    """On any CPU, children that ended meanwhile with it."""
-    is_kernel: bool
-    is_of_a_run: bool
+    """On any CPU, in steps of 10 ms; children that ended meanwhile are in it."""
+    is_kernel: bool = False
+    """A thread of the kernel."""
+    is_of_a_run: bool = False
     """Whether another run of this tool started it."""
 
 

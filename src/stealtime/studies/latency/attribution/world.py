@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stealtime._core import EVENT_KINDS, attribute_native, attribute_user_mode, attribute_virtual
+from stealtime.lab.platforms.model import HostThread
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.store.model import ThreadRecord, TrialRecord
+from stealtime.store.model import TrialRecord
 from stealtime.store.run import Trial
 from stealtime.store.time_line import ClocksNotAligned, allowed_offsets, check_same_counter, told_offset
 from stealtime.studies.latency.attribution.model import TimeLine, TraceQuality
@@ -318,14 +319,14 @@ def _narrowed(found: "AttributionDict", exchanged: tuple[int, int], host: Tracin
     return TimeLine(offset_cycles=(low + high) // 2, error_ns=(high - low) / 2 * to_ns, method=method)
 
 
-def _threads(record: TrialRecord, role: str) -> list[ThreadRecord]:
+def _threads(record: TrialRecord, role: str) -> list[HostThread]:
     return [] if record.machine is None else [thread for thread in record.machine.threads if thread.role == role]
 
 
 def _vcpus(record: TrialRecord) -> list[int]:
     """Give the threads of virtual CPU 0, 1 ...: their names count them (``CPU 0/TCG``)."""
 
-    def number(thread: ThreadRecord) -> int:
+    def number(thread: HostThread) -> int:
         found = _NUMBER.search(thread.name)
         return int(found.group()) if found else thread.tid
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.parquet as pq
 
+from stealtime.lab.platforms.kvm_counters import CountersGained
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.report.cells.records import cell_figures
-from stealtime.store.model import HostViews, HypervisorCounters, NeighbourRecord, PlacementRecord, ShareRecord
+from stealtime.store.model import HostViews, NeighbourRecord, PlacementRecord, ShareRecord
 from stealtime.store.results import read_as
 from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, IterationTimes, Repetition, StretchCell
 from stealtime.studies.stretch.analysis.provisioning import provisioning_of
@@ -73,7 +74,7 @@ def _alike(trials: Sequence["Trial"]) -> list[AlikeGuest]:
 
 def _repetition_of(trial: "Trial") -> Repetition:
     record = trial.record
-    kvm = record.hypervisor_counters if isinstance(record.hypervisor_counters, HypervisorCounters) else None
+    kvm = record.hypervisor_counters if isinstance(record.hypervisor_counters, CountersGained) else None
     return _repetition(record.repetition, record.cell.platform, trial.result(Contention), record.host_views, kvm)
 
 
@@ -82,7 +83,7 @@ def _repetition(
     platform: str,
     result: Contention,
     views: HostViews | None,
-    kvm: HypervisorCounters | None = None,
+    kvm: CountersGained | None = None,
 ) -> Repetition:
     """Give what the work took a machine.
 
@@ -120,7 +121,7 @@ def _repetition(
     )
 
 
-def _outside_guest_ns(views: HostViews | None, kvm: HypervisorCounters | None) -> int | None:
+def _outside_guest_ns(views: HostViews | None, kvm: CountersGained | None) -> int | None:
     """Give how long the virtual CPUs were on a CPU for the hypervisor: neither in the guest nor waiting for its work.
 
     A halted guest's virtual CPU is polled for a while before it gives its CPU up: in that time the guest idled.
@@ -132,7 +133,7 @@ def _outside_guest_ns(views: HostViews | None, kvm: HypervisorCounters | None) -
     return max(0, run_ns - guest_ns - sum(one for one in polls_ns if one is not None))
 
 
-def _counted(kvm: HypervisorCounters | None, name: str) -> int | None:
+def _counted(kvm: CountersGained | None, name: str) -> int | None:
     reading = None if kvm is None else kvm.total.get(name)
     return int(str(reading.value)) if isinstance(reading, Value) else None
 

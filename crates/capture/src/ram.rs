@@ -5,7 +5,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom, fallocate, fstat, memfd_create, seek};
+#[cfg(test)]
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{MemfdFlags, SeekFrom, fstat, memfd_create, seek};
 use rustix::io::Errno;
 
 use crate::pages::{PAGE_BYTES, PageRange, StagedPages, append, count_pages};
@@ -133,6 +135,7 @@ impl RamFile {
     }
 
     /// Make pages zero and give their memory back.
+    #[cfg(test)]
     pub fn punch_hole(&self, range: PageRange) -> Result<(), RamError> {
         let offset = self.offset_of(range)? as u64;
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

@@ -69,8 +69,7 @@ fn gaps_that_cannot_be_are_refused() {
         assert!(matches!(Observed::new(10, wrong), Err(Error::Supply(_))), "{wrong:?}");
     }
     assert!(matches!(Observed::new(u64::MAX, &[(1, 1)]), Err(Error::Supply(_))));
-    let longest = Observed::new(LONGEST_NS, &[(1, LONGEST_NS - 2)]).unwrap();
-    assert_eq!(longest.fitted().unwrap().parts(), (2, LONGEST_NS, LONGEST_NS - 2));
+    assert!(Observed::new(LONGEST_NS, &[(1, LONGEST_NS - 2)]).is_ok());
 }
 
 #[test]
@@ -109,19 +108,6 @@ proptest! {
         for service in 0..=observed {
             let expected = (0..=observed).find(|&window| least(window) >= service);
             prop_assert_eq!(supply.window_for(service).ok(), expected, "service {}", service);
-        }
-        let fitted = supply.fitted().unwrap();
-        for window in 0..=observed {
-            prop_assert!(fitted.service_in(window).unwrap() <= least(window), "{:?} at {}", fitted, window);
-        }
-        // No shorter delay will do.
-        let (service, span, delay) = fitted.parts();
-        if delay > 0 {
-            let earlier = |window: u64| {
-                // Exactly: (window - (delay - 1)) * service / span > least.
-                window + 1 > delay && u128::from(window + 1 - delay) * u128::from(service) > u128::from(least(window)) * u128::from(span)
-            };
-            prop_assert!((0..=observed).any(earlier));
         }
     }
 

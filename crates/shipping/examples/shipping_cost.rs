@@ -96,7 +96,7 @@ impl Total {
             self.statistics.same_pages,
             self.statistics.delta_pages,
             self.statistics.raw_pages,
-            self.statistics.shipped_ratio().unwrap_or(f64::NAN),
+            self.statistics.shipped_bytes as f64 / self.statistics.raw_bytes() as f64,
             seconds_per_gigabyte(self.encode_ns),
             seconds_per_gigabyte(self.stage_ns),
         );

@@ -23,11 +23,6 @@ impl Linear {
         }
         Ok(Self { service_ns, span_ns, delay_ns })
     }
-
-    /// Service and span, whose ratio is the share, and the delay.
-    pub fn parts(&self) -> (u64, u64, u64) {
-        (self.service_ns, self.span_ns, self.delay_ns)
-    }
 }
 
 impl Supply for Linear {

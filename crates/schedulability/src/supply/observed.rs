@@ -1,6 +1,6 @@
 //! The supply that was seen: everything but the gaps of one observation.
 
-use super::{Linear, Supply};
+use super::Supply;
 use crate::error::Error;
 use crate::utilization::exceeds_one;
 
@@ -94,27 +94,6 @@ impl Observed {
         }
         let gap = gaps_until - 1;
         self.end_of(gap) + (served - self.served_ns[gap])
-    }
-
-    /// The share of the whole observation, and the least delay with which the linear bound stays below this one.
-    ///
-    /// # Errors
-    /// [`Error::Overflow`].
-    pub fn fitted(&self) -> Result<Linear, Error> {
-        let (all, span) = (i128::from(self.served_in_all()), i128::from(self.observed_ns));
-        // For a window from s to e the delay is at least (e - s) - (served(e) - served(s)) / share. Times the
-        // service in all, that is height(e) - height(s), largest for an e at the end of a gap and an s at the
-        // begin of one before, or of the observation.
-        let height = |at: u64, served: u64| i128::from(at) * all - i128::from(served) * span;
-        let mut lowest = 0;
-        let mut delay = 0;
-        for gap in 0..self.start_ns.len() {
-            lowest = lowest.min(height(self.start_ns[gap], self.served_ns[gap]));
-            delay = delay.max(height(self.end_of(gap), self.served_ns[gap]) - lowest);
-        }
-        let delay = u128::try_from(delay).map_err(|_| Error::Overflow)?.div_ceil(all.unsigned_abs());
-        let delay = u64::try_from(delay).map_err(|_| Error::Overflow)?;
-        Linear::new(self.served_in_all(), self.observed_ns, delay)
     }
 }
 

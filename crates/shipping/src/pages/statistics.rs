@@ -35,11 +35,6 @@ impl EncodeStatistics {
     pub fn raw_bytes(&self) -> u64 {
         self.pages() * PAGE_BYTES as u64
     }
-
-    /// Bytes shipped per byte written; `None` if nothing was written.
-    pub fn shipped_ratio(&self) -> Option<f64> {
-        (self.pages() > 0).then(|| self.shipped_bytes as f64 / self.raw_bytes() as f64)
-    }
 }
 
 impl AddAssign for EncodeStatistics {

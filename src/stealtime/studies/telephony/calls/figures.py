@@ -87,11 +87,6 @@ class CallFigures(CallLoad):
         """Of the packets sent."""
         return self.lost / self.sent if self.sent else None
 
-    @property
-    def kept_share(self) -> float | None:
-        """Of the calls that were answered, those whose BYE was."""
-        return self.ended / self.answered if self.answered else None
-
 
 def figures_of(load: CallLoad, results: Sequence[Calls | CallFailover]) -> CallFigures:
     """Compute the figures of a cell.

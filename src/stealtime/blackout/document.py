@@ -96,7 +96,6 @@ def make_document(seen: Watched) -> WatchDocument:
 
 
 def _with_next(way: SeenWay) -> Iterator[tuple[SeenBlackout, int | None]]:
-    """Give each blackout with the beginning of the next one."""
     for blackout, following in pairwise([*way.blackouts, None]):
         assert blackout is not None  # noqa: S101 - only the last one of a pair is none
         yield blackout, None if following is None else following.from_monotonic_ns

@@ -72,7 +72,6 @@ def _listen(stderr: Iterable[str], on_progress: Callable[[str], None], said: lis
 
 
 def progress_line(now: Now) -> str:
-    """Say how it goes, in one line."""
     parts = [f"{now.elapsed_ns / 1e9:.0f} s"]
     for way in now.ways:
         silent_ns = way.silent_ns or 0

@@ -126,7 +126,6 @@ def _work_record(done: TrialDone, kind: ResultKind) -> NeighbourWork:
 
 
 def lost_neighbour_record(neighbour: Neighbour) -> NeighbourRecord:
-    """Write down a neighbour that gave no result."""
     placed = neighbour.placed
     does_same = placed.load == SAME_WORK
     return NeighbourRecord(

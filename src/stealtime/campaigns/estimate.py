@@ -62,12 +62,10 @@ class Estimate:
 
     @property
     def total_s(self) -> float:
-        """All of it."""
         return self.measuring_s + self.booting_s + self.overhead_s
 
 
 def estimate(plan: Plan, history: History) -> Estimate:
-    """Estimate how long ``plan`` will take."""
     return Estimate(
         measuring_s=sum(_planned_ns(plan, one) for one in plan.cells) / 1e9,
         booting_s=sum(_boot_s(boot, plan, history) for boot in plan.boots),

@@ -118,6 +118,4 @@ Event = (
 class Observer(Protocol):
     """Sees what happens; it must be quick, because the runner waits for it."""
 
-    def on_event(self, event: Event) -> None:
-        """Take note of ``event``."""
-        ...
+    def on_event(self, event: Event) -> None: ...

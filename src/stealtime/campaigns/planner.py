@@ -68,12 +68,10 @@ class Plan:
 
     @property
     def cells(self) -> list[PlannedCell]:
-        """All cells, in order."""
         return [cell for boot in self.boots for cell in boot.cells]
 
     @property
     def loops_ns(self) -> set[int]:
-        """The lengths of all busy loops."""
         lengths = (cell.cell.parameters.get("loop_ns") for cell in self.cells)
         return {length for length in lengths if isinstance(length, int)}
 
@@ -203,7 +201,6 @@ def plan(
 
 
 def _is_possible(campaign: Campaign, platform: str, placement: Placement | None) -> bool:
-    """Tell whether a platform takes part in a scenario."""
     if placement is None:
         return False
     if campaign.scenario(placement.scenario).guests_only and traits_of(platform).is_native:

@@ -168,7 +168,6 @@ class LiveProgress:
 
 
 def stopping_words(cell: PlannedCell) -> str:
-    """Say what an interruption waits for."""
     return f"{cell.trial_id}: taking what was measured so far; Ctrl-C once more gives it up"
 
 

@@ -240,7 +240,6 @@ def _injection(wanted: KnownDisturbance | None) -> Injection | None:
 
 
 async def is_alive(machine: Machine) -> bool:
-    """Tell whether the agent still answers."""
     if machine.exit_reason() is not None:
         return False
     try:

@@ -32,7 +32,6 @@ def reasons_of(records: Sequence[TrialRecord]) -> list[tuple[str, ...]]:
 
 
 def is_usable(record: TrialRecord) -> bool:
-    """Tell whether a trial has a result that may be used."""
     return not reasons_of([record])[0]
 
 

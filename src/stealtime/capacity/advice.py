@@ -68,7 +68,6 @@ class _Facts:
         self._busy = {} if isinstance(cpus, Absent) else {cpu: self._mean_busy(cpu) for cpu in cpus}
 
     def of_host(self, guests: Sequence[Judgement]) -> dict[str, str]:
-        """Give the words of a host's rule."""
         shares = [busy / 100 for busy in self._busy.values()]
         words = {"all_busy_percent": f"{100 * math.prod(shares):.2g}"} if shares else {}
         demands = [self._demand_percent(one.guest.key) for one in guests if one.guest is not None]
@@ -79,7 +78,6 @@ class _Facts:
         return words
 
     def of_guest(self, guest: Guest) -> dict[str, str]:
-        """Give the words of a guest's rule."""
         key = guest.key
         last = self._guests[key][-1]
         vcpus = max(len(last.vcpus), 1)

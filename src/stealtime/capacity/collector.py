@@ -59,7 +59,6 @@ class Collector:
         self.close()
 
     def close(self) -> None:
-        """Let go of all descriptors."""
         for tracked in self._tracked.values():
             tracked.close()
         self._tracked.clear()
@@ -69,7 +68,6 @@ class Collector:
         self._host_files.clear()
 
     def sample(self) -> Sample:
-        """Read all counters now."""
         at_ns = self._now_ns()
         return Sample(
             at_ns=at_ns,

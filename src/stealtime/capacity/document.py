@@ -84,7 +84,6 @@ def make_document(
     rules: str,
     notes: Sequence[str],
 ) -> AdviceDocument:
-    """Put the verdicts into one document."""
     return AdviceDocument(
         schema_version=SCHEMA_VERSION,
         elapsed_s=elapsed_s,

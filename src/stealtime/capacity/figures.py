@@ -50,12 +50,10 @@ class Series(Generic[_Seen]):
 
     @property
     def absent(self) -> Absent | None:
-        """Why there is no figure."""
         return self._taken[1]
 
     @property
     def mean(self) -> float:
-        """The mean over all samples; there must be one."""
         return sum(self.values) / len(self.values)
 
     def interval(self, confidence_percent: float) -> tuple[float, float]:
@@ -102,12 +100,10 @@ class SubjectFigures:
 
 
 def absent_series(absent: Absent) -> Series[None]:
-    """Give a figure that cannot be had."""
     return Series([None], lambda _: absent)
 
 
 def host_figures(uses: Sequence[Use]) -> SubjectFigures:
-    """Give the host's figures."""
     figures = SubjectFigures()
     no_cpus = next((use.cpus for use in uses if isinstance(use.cpus, Absent)), None)
     if no_cpus is None:
@@ -128,7 +124,6 @@ def host_figures(uses: Sequence[Use]) -> SubjectFigures:
 
 
 def guest_figures(uses: Sequence[GuestUse]) -> SubjectFigures:
-    """Give one guest's figures, from all samples in which it was there."""
     figures = SubjectFigures()
     for number in sorted({number for use in uses for number in use.vcpus}):
         figures.parts[f"vCPU {number}"] = {

@@ -30,7 +30,6 @@ class Turns:
         self._turn = 0
 
     def until_next_s(self) -> float:
-        """Give how long it is to the next one."""
         now_s = time.monotonic()
         self._turn = max(self._turn + 1, int((now_s - self._start_s) / self._interval_s) + 1)
         return max(0.0, self._start_s + self._turn * self._interval_s - now_s)

@@ -144,7 +144,6 @@ def _decide(
 
 
 def apply(rule: Rule, figures: SubjectFigures, book: RuleBook) -> Outcome:
-    """Hold one rule against one subject."""
     whole = [
         _hold(one, None, figures.whole.get(one.figure), book) for one in rule.conditions if _is_whole(one, figures)
     ]

@@ -112,7 +112,6 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def arrow_schema() -> Any:
-    """Give the columns of the table."""
     import pyarrow as pa
 
     whole = [pa.field(name, pa.uint64(), nullable=False) for name in ("at_ns", "elapsed_ns")]

@@ -95,7 +95,6 @@ class Use:
 
 
 def between(before: Sample, after: Sample) -> Use:
-    """Give what was used from one sample to a later one."""
     elapsed_ns = after.at_ns - before.at_ns
     if elapsed_ns <= 0:
         raise ValueError(f"the second sample is {-elapsed_ns} ns before the first")

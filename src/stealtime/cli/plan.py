@@ -59,7 +59,6 @@ def print_plan(prepared: "Prepared") -> None:
 
 
 def _print_scenarios(prepared: "Prepared", console: "Console") -> None:
-    """Print who runs where in each scenario that is measured."""
     from rich.table import Table
 
     table = Table("scenario", "machine", "share", "beside it", box=None, pad_edge=False, header_style="bold")

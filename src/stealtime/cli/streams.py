@@ -36,15 +36,12 @@ class PatientFile(io.RawIOBase):
         self.error = error
 
     def writable(self) -> bool:
-        """It is."""
         return True
 
     def fileno(self) -> int:
-        """Give the descriptor."""
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Tell whether it is a terminal."""
         return self.error is None and os.isatty(self._descriptor)
 
     def write(self, data: "ReadableBuffer") -> int:

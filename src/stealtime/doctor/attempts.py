@@ -39,17 +39,13 @@ class Attempt:
 class Attempts(Protocol):
     """The tries; the tests have their own, for machines that are not here."""
 
-    def sched_fifo(self) -> Attempt:
-        """Try to run as SCHED_FIFO."""
-        ...
+    def sched_fifo(self) -> Attempt: ...
 
     def realtime_priority_limit(self) -> int:
         """The soft limit RLIMIT_RTPRIO; -1 is unlimited."""
         ...
 
-    def lock_memory(self, size_bytes: int) -> Attempt:
-        """Try to lock so much memory."""
-        ...
+    def lock_memory(self, size_bytes: int) -> Attempt: ...
 
     def perf_event(self, kind: str) -> Attempt:
         """Try to open a counter of one of ``PERF_TYPES`` on this process."""
@@ -59,13 +55,9 @@ class Attempts(Protocol):
         """Read files of one of ``KERNEL_FILE_SYSTEMS``, mounted out of everybody's sight if it is not mounted."""
         ...
 
-    def program(self, name: str) -> Path | None:
-        """Find a program."""
-        ...
+    def program(self, name: str) -> Path | None: ...
 
-    def run(self, argv: Sequence[str]) -> Attempt:
-        """Run a program to its end; what it printed."""
-        ...
+    def run(self, argv: Sequence[str]) -> Attempt: ...
 
     def free_bytes(self, folder: Path) -> int:
         """Free space for this user where ``folder`` is or would be."""
@@ -89,7 +81,6 @@ class RealAttempts:
             return short_lived.submit(_become_sched_fifo).result()
 
     def hypervisor_signature(self) -> str | None:
-        """Ask CPUID."""
         return hypervisor_signature()
 
     def cpu_sets(self) -> CpuSets:
@@ -101,7 +92,6 @@ class RealAttempts:
         return resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
 
     def lock_memory(self, size_bytes: int) -> Attempt:
-        """Map, lock and unmap."""
         libc = ctypes.CDLL(None, use_errno=True)
         with mmap.mmap(-1, size_bytes) as memory:
             view = ctypes.c_char.from_buffer(memory)

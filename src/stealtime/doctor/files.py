@@ -33,7 +33,6 @@ class Files:
             return Absent(absent=f"{path} holds {text!r}, not a number")
 
     def exists(self, path: str) -> bool:
-        """Whether the path is there."""
         return self.path(path).exists()
 
     def names(self, path: str) -> list[str]:

@@ -95,7 +95,6 @@ def memory_lock(files: Files, attempts: Attempts) -> Finding:
 
 
 def swap(files: Files) -> Finding:
-    """Whether there is any swap space."""
     text = files.text("/proc/swaps")
     if isinstance(text, Absent):
         return SWAP.ok("none: this kernel has no swap", [])

@@ -61,7 +61,6 @@ class Subject:
     why: str
 
     def ok(self, text: str, value: Data) -> Finding:
-        """All is well."""
         return self._finding(Level.OK, text, Value.model_validate({"value": value}), None)
 
     def limits(self, text: str, value: Data, fix: str | None) -> Finding:

@@ -35,7 +35,6 @@ class RequiredPackage:
 
 
 def required_packages() -> list[RequiredPackage]:
-    """The table ``debian_packages.txt``."""
     text = package_files("stealtime.doctor").joinpath("debian_packages.txt").read_text(encoding="utf-8")
     lines = (line for line in text.splitlines() if line and not line.startswith("#"))
     return [RequiredPackage(*(cell.strip() for cell in line.split("|"))) for line in lines]

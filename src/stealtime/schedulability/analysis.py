@@ -167,7 +167,6 @@ def question_of(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int])
 
 
 def judge(tasks: list[TaskTable], question: "QuestionDict", policy: Policy) -> Judged:
-    """Answer the question for one CPU."""
     return _demand(tasks, question) if policy == "edf" else _responses(tasks, question)
 
 
@@ -245,5 +244,4 @@ def _unjudged(task: TaskTable) -> TaskDocument:
 
 
 def factor_of(millionths: int | None) -> float | None:
-    """Give a margin as a factor."""
     return None if millionths is None else millionths / _core.PARTS_PER_MILLION

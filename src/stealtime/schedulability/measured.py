@@ -82,7 +82,6 @@ class Unmeasured:
 
     @property
     def sentence(self) -> str:
-        """As people read it."""
         return f"{self.machine} (trials: {self.trials}): {self.because}"
 
 

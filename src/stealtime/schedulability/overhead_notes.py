@@ -27,12 +27,10 @@ def read_notes(lines: Iterable[str]) -> dict[str, str]:
 
 
 def note(key: str, value: str) -> str:
-    """Give the line of a note."""
     return f"# {key}: {value}\n"
 
 
 def joined(values: Mapping[str, object]) -> str:
-    """Write pairs as a value."""
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 

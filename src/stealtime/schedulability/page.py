@@ -38,7 +38,6 @@ def write_curve(document: CurveDocument, command: Sequence[str], path: Path) -> 
 
 
 def render_curve(document: CurveDocument, command: Sequence[str]) -> str:
-    """Give the page as text."""
     return (
         templates_of("stealtime.schedulability")
         .get_template("curve.html.jinja")

@@ -29,7 +29,6 @@ class Supply:
 
     @property
     def text(self) -> str:
-        """As people read it."""
         if self.kind == "dedicated":
             return "a dedicated CPU"
         if self.kind == "observed":
@@ -49,7 +48,6 @@ DEDICATED = Supply("dedicated")
 
 
 def observed_supply(service: ObservedService) -> Supply:
-    """Give what was observed as a supply."""
     source = f"{service.machine} ({100 * service.served_share:.2f} % of a CPU, without {service.without})"
     return Supply("observed", (service.observed_ns,), service.gaps, source)
 

@@ -41,7 +41,6 @@ class TaskTable(Table):
 
     @property
     def deadline_ns(self) -> int:
-        """The relative deadline."""
         return self.period if self.deadline is None else self.deadline
 
     @property

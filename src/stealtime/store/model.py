@@ -325,5 +325,4 @@ class Manifest(Model):
 
     @property
     def campaign_name(self) -> str:
-        """The name that the campaign gave itself."""
         return str(self.campaign.get("name", "unnamed"))

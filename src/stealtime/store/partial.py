@@ -28,7 +28,6 @@ def part_paths(folder: Path, name: str, count: int) -> list[Path]:
 
 
 def part_path(folder: Path, name: str, number: int | str) -> Path:
-    """Give one of them."""
     return folder / f"{name}.part-{number}.parquet"
 
 
@@ -53,7 +52,6 @@ class PartialTrial:
 
     @classmethod
     def of(cls, cells: Path, trial_id: str) -> "PartialTrial":
-        """Give that of a trial in the folder of all cells."""
         return cls(cells / f"{PARTIAL_PREFIX}{trial_id}")
 
     def read(self) -> StoredCheckpoint | None:

@@ -196,7 +196,6 @@ class Run:
 
     @property
     def size_bytes(self) -> int:
-        """What the whole run takes on disk."""
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
     def check_tables(self) -> None:

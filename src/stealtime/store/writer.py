@@ -59,7 +59,6 @@ class Tables:
 
     @property
     def streams(self) -> list[Path]:
-        """All of them."""
         traces = (self.host_trace, self.machine_trace)
         around = [*(stream for stream in traces if stream is not None), *(one.stream for one in self.neighbours)]
         return [*self.result.values(), *around]

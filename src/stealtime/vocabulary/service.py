@@ -17,5 +17,4 @@ class ObservedService:
 
     @property
     def served_share(self) -> float:
-        """The share of the observation that was served."""
         return 1 - sum(length for _, length in self.gaps) / self.observed_ns

@@ -14,14 +14,10 @@ class ByteReader(Protocol):
 class ByteWriter(Protocol):
     """Where bytes go: ``asyncio.StreamWriter``, ``asyncssh.SSHWriter[bytes]``."""
 
-    def write(self, data: bytes, /) -> None:
-        """Add bytes to what is to be sent."""
-        ...
+    def write(self, data: bytes, /) -> None: ...
 
     async def drain(self) -> None:
         """Wait until there is room for more."""
         ...
 
-    def close(self) -> None:
-        """Close the stream."""
-        ...
+    def close(self) -> None: ...

@@ -304,7 +304,6 @@ class AgentConnection:
                 raise
 
     def _require(self, spool: TableSpool, name: StreamName, ended: str) -> Path:
-        """Give a table that must have come."""
         if name not in spool.paths:
             raise StealtimeError(f"the agent of {self.peer} ended {ended}", hint=REINSTALL_HINT)
         return spool.paths[name]

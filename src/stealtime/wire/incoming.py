@@ -49,12 +49,10 @@ class IncomingTables:
 
     @classmethod
     def of(cls, request: RunTrial, folder: Path, rest: TableSpool, bulk: BinaryIO | None, listener: Listener) -> Self:
-        """Give those of a trial, in ``folder``."""
         parts = None if request.checkpoint_ns is None else TableSpool(folder / "part", bulk)
         return cls(rest, parts, listener)
 
     async def begin(self, message: StreamBegin) -> None:
-        """Begin a table."""
         if message.is_part and self.parts is not None:
             self.now = self.parts
         else:

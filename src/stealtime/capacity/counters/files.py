@@ -45,7 +45,6 @@ class OpenFiles:
         return KernelFile(os.fspath(path), descriptor, self)
 
     def given_back(self) -> None:
-        """Count one that was closed."""
         self._left += 1
 
 

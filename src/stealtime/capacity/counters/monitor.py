@@ -61,7 +61,6 @@ async def look(guest: Guest, debugfs: Path = DEBUGFS) -> MonitorLook:
 
 
 def between(before: MonitorLook, after: MonitorLook) -> MonitorGained:
-    """Give what was counted from one look to a later one."""
     for one in (before.counters, after.counters):
         if isinstance(one, Absent):
             return MonitorGained(after.balloon_bytes, one)

@@ -33,7 +33,6 @@ class Counterpart(Model):
 
 
 def counterparts() -> list[Counterpart]:
-    """Give the table."""
     text = (resources.files("stealtime.capacity.counters") / "counters.toml").read_text("utf-8")
     return TypeAdapter(list[Counterpart]).validate_python(tomllib.loads(text)["counters"])
 

@@ -53,7 +53,6 @@ class Discovery:
         return self._found
 
     def close(self) -> None:
-        """Let go of the descriptor."""
         if self._load is not None:
             self._load.close()
             self._load = None

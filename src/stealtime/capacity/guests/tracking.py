@@ -116,7 +116,6 @@ class TrackedGuest:
         )
 
     def close(self) -> None:
-        """Let go of all descriptors."""
         for file in self._open.values():
             file.close()
         self._open.clear()

@@ -56,9 +56,7 @@ class Source(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Let go of it."""
-        ...
+    def close(self) -> None: ...
 
 
 class ManagementSocket:
@@ -72,14 +70,12 @@ class ManagementSocket:
         self._socket.settimeout(_PATIENCE_S)
 
     def read(self) -> bytes:
-        """Have two of its files read."""
         text = self._ask("proc stat")
         with contextlib.suppress(OSError):
             text += self._ask("proc pressure/cpu")
         return text
 
     def close(self) -> None:
-        """Close the socket."""
         self._socket.close()
 
     def _ask(self, command: str) -> bytes:
@@ -135,7 +131,6 @@ class Shell:
         return text
 
     def close(self) -> None:
-        """End it."""
         self._process.kill()
         self._process.communicate()
 
@@ -154,7 +149,6 @@ class GuestViews:
         """The names that fitted a guest."""
 
     def of(self, guest: Guest) -> Ask:
-        """Give what asks this guest."""
         way = self._ways.get(guest.name)
         if way is not None:
             self.used.add(guest.name)
@@ -166,7 +160,6 @@ class GuestViews:
         return lambda: NO_WAY
 
     def close(self) -> None:
-        """Let go of every guest."""
         for source in self._sources:
             source.close()
         self._sources.clear()

@@ -33,7 +33,6 @@ class Metrics(MetricsSource):
         self._snapshot: Snapshot | None = None
 
     def show(self, snapshot: Snapshot) -> None:
-        """Take what is served from now on."""
         with self._lock:
             self._snapshot = snapshot
 

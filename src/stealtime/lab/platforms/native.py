@@ -39,7 +39,6 @@ class NativePlatform:
             return Availability(usable=False, reason=error.message, hint=error.hint)
 
     def boot(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:
-        """Start the agent; see ``platforms.model.Platform``."""
         return self._boot(request)
 
     @asynccontextmanager

@@ -71,7 +71,6 @@ class QemuPlatform:
         return Availability(usable=True, reason=f"QEMU {version}, translating instructions (TCG), not KVM")
 
     def boot(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:
-        """Boot a guest; see ``platforms.model.Platform``."""
         return self._boot(request)
 
     @asynccontextmanager

@@ -25,7 +25,6 @@ class QemuFlavour:
 
     @property
     def name(self) -> str:
-        """The platform's name."""
         return f"qemu-{self.accelerator}-{self.style}"
 
     @property

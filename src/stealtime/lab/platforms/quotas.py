@@ -32,7 +32,6 @@ class Quota:
 
     @property
     def cpus(self) -> float:
-        """How many CPUs it allows."""
         return self.quota_us / self.period_us
 
 

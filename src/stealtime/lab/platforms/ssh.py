@@ -309,7 +309,6 @@ class _Writer:
     stream: "asyncssh.SSHWriter[bytes]"
 
     def write(self, data: bytes, /) -> None:
-        """Add bytes to what is to be sent."""
         try:
             self.stream.write(data)
         except asyncssh.Error as error:
@@ -323,7 +322,6 @@ class _Writer:
             raise ConnectionResetError(str(error)) from error
 
     def close(self) -> None:
-        """Close the stream."""
         self.stream.close()
 
 

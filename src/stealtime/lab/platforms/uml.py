@@ -65,7 +65,6 @@ class UmlPlatform:
         return Availability(usable=True, reason=f"{program} is Linux {version}")
 
     def boot(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:
-        """Boot a guest; see ``platforms.model.Platform``."""
         return self._boot(request)
 
     @asynccontextmanager

@@ -112,7 +112,6 @@ class CpuClaims:
             os.pwrite(descriptor, text, 0)
 
     def release(self) -> None:
-        """Let go of all of them."""
         for descriptor in self._held.values():
             os.close(descriptor)
         self._held.clear()

@@ -59,12 +59,10 @@ class PlacedNeighbour:
 
     @property
     def vcpus(self) -> int:
-        """The number of its virtual CPUs."""
         return len(self.each_vcpu)
 
     @property
     def each_vcpu(self) -> tuple[CpuSet, ...]:
-        """Where each virtual CPU may run."""
         return self.vcpu_cpus or (self.cpus,)
 
 

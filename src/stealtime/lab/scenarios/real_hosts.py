@@ -65,7 +65,6 @@ class RealHosts(BaseModel):
 
     @property
     def guest_address(self) -> str:
-        """The guest's address alone."""
         return str(ipaddress.IPv4Interface(self.guest).ip)
 
     @property

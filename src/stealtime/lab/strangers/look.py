@@ -98,7 +98,6 @@ def look(cpus: tuple[int, ...], proc: Path = PROC, clock_ns: Callable[[], int] =
 
 
 def between(before: StrangerLook, after: StrangerLook, proc: Path = PROC) -> Seen:
-    """Give what there was between a look and a later one at the same CPUs."""
     gained = gains(before.processes, after.processes)
     ours = before.own | after.own
     ours |= {gain.process.pid for gain in gained if gain.process.pid not in ours and _is_marked(gain.process, proc)}

@@ -6,8 +6,9 @@ use std::sync::mpsc::Sender;
 use stealtime_wire::{ClockReading, Finding, RtloadOutcome, ThreadPlacement};
 
 use crate::error::TrialError;
-use crate::probe::{Measured, Probe, Rows};
+use crate::probe::{Measured, Probe};
 use crate::processor_sets::nameable_cpus;
+use crate::rows::Rows;
 use crate::stage::{Begun, Stage};
 use crate::thread_times::ThreadTimes;
 use crate::trial::Trial;

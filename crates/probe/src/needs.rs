@@ -10,6 +10,10 @@ use crate::error::TrialError;
 /// A thread that does little: its kernel stack of 16 KiB, what the kernel keeps of it, and what it touches of its own.
 pub const THREAD_BYTES: u64 = 32 << 10;
 
+/// The stack of a thread of a trial. All of it is made present before the first sample, page by page: in a guest
+/// without hardware for that, 2 MiB each (the default) take several milliseconds.
+pub const STACK_BYTES: usize = 256 << 10;
+
 /// What a trial has taken at the worst moment of its life, its end included.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Needs {

@@ -14,8 +14,7 @@ use stealtime_wire::{Finding, FindingLevel, ThreadPlacement};
 
 use crate::clock::TscRate;
 use crate::observer::RING_THREAD_NAME;
-use crate::preflight::parse_cpu_list;
-use crate::processor_sets::named;
+use crate::processor_sets::{named, parse_cpu_list};
 use crate::running::RunningTrial;
 use crate::scheduling;
 

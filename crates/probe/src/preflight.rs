@@ -8,6 +8,7 @@ use std::time::Duration;
 use stealtime_wire::{Finding, FindingLevel, RealTimeLimit, RealTimeLimitKind};
 
 use crate::facts::has_flag;
+use crate::processor_sets::parse_cpu_list;
 use crate::quota::{Quota, Stopped};
 use crate::throttling::Limit;
 
@@ -230,15 +231,6 @@ fn cpu_times(stat: &str, cpu: u32) -> Option<(u64, u64)> {
     Some((total - idle, total))
 }
 
-/// Parses a list of the kernel's form, `0-2,7`; what is not a number is left out.
-pub fn parse_cpu_list(list: &str) -> Vec<u32> {
-    let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse().ok()?..=last.parse().ok()?)
-    };
-    list.trim().split(',').filter_map(range).flatten().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -341,11 +333,5 @@ mod tests {
         assert_eq!(busy_share(before, before, 1), None);
         assert_eq!(busy_share(before, after, 2), None);
         assert_eq!(busy_share(before, after, 10), None);
-    }
-
-    #[test]
-    fn cpu_lists_are_read_as_the_kernel_writes_them() {
-        assert_eq!(parse_cpu_list("0-2,7\n"), [0, 1, 2, 7]);
-        assert_eq!(parse_cpu_list(""), Vec::<u32>::new());
     }
 }

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use stealtime_wire::{Finding, Layout, RtloadOutcome, ThreadRole, TrialRequest};
 
 use crate::clock::SampleClock;
-use crate::contend::Iteration;
 use crate::error::TrialError;
 use crate::evidence::Wanted;
 use crate::needs::Needs;
-use crate::rtload::Job;
+use crate::rows::Rows;
 use crate::stage::{Begun, Stage};
 
 /// A way to measure. Each is a file of its own and a line in [`crate::registry`].
@@ -81,17 +80,6 @@ pub trait Probe: Sync {
     /// # Errors
     /// [`TrialError`], if it could not begin.
     fn measure(&self, stage: &Stage) -> Result<Measured, TrialError>;
-}
-
-/// Rows of a probe that are no samples.
-#[derive(Debug)]
-pub enum Rows {
-    /// It has samples instead.
-    None,
-    /// Of `contend`.
-    Iterations(Vec<Iteration>),
-    /// Of `rtload`.
-    Jobs(Vec<Job>),
 }
 
 /// What a probe brings back.

@@ -10,7 +10,6 @@
 use std::path::Path;
 use std::{fs, io, thread};
 
-use crate::preflight::parse_cpu_list;
 use crate::sys;
 
 /// What is known of the CPUs of this process.
@@ -98,6 +97,15 @@ fn common(some: &[u32], others: &[u32]) -> Vec<u32> {
     some.iter().copied().filter(|cpu| others.contains(cpu)).collect()
 }
 
+/// Parses a list of the kernel's form, `0-2,7`; what is not a number is left out.
+pub fn parse_cpu_list(list: &str) -> Vec<u32> {
+    let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    list.trim().split(',').filter_map(range).flatten().collect()
+}
+
 /// `0-2,5`, as people and the kernel write it.
 pub fn named(cpus: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
@@ -168,5 +176,11 @@ mod tests {
     #[test]
     fn cpus_are_named_as_the_kernel_does() {
         assert_eq!(named(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+    }
+
+    #[test]
+    fn cpu_lists_are_read_as_the_kernel_writes_them() {
+        assert_eq!(parse_cpu_list("0-2,7\n"), [0, 1, 2, 7]);
+        assert_eq!(parse_cpu_list(""), Vec::<u32>::new());
     }
 }

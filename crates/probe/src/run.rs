@@ -13,6 +13,7 @@ use crate::evidence::{self, Seen, Wanted, Watch, from_origin};
 use crate::injection::{Disturbance, Thefts};
 use crate::keeping::Keeping;
 use crate::measuring::{Finished, measure};
+use crate::needs::STACK_BYTES;
 use crate::place_watch::{self, Moved};
 use crate::probe::Probe;
 use crate::processor_sets::nameable_cpus;
@@ -25,10 +26,6 @@ use crate::{facts, findings, injection, preflight, quota, registry, scheduling, 
 
 /// A quota of the fair scheduler does not bind these policies.
 const REALTIME: [&str; 3] = ["SCHED_FIFO", "SCHED_RR", "SCHED_DEADLINE"];
-
-/// All of it is made present before the first sample, page by page: in a guest without hardware for that, 2 MiB each
-/// (the default) take several milliseconds.
-pub const STACK_BYTES: usize = 256 << 10;
 
 /// Of a ring of threads only idling is looked at.
 const NO_IDLING: &str = "a ring switches too often to be watched, and its CPU was not told to idle";

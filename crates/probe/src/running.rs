@@ -9,8 +9,8 @@ use stealtime_wire::{ClockReading, ClockRecord, Finding, Layout, ThreadPlacement
 use crate::clock::{SampleClock, TscRate, read_clocks};
 use crate::keeping::Taker;
 use crate::observer::{Observer, Threads};
-use crate::probe::Rows;
 use crate::recorder::Recorder;
+use crate::rows::Rows;
 use crate::samples::Samples;
 use crate::time_line::TimeLine;
 use crate::{facts, findings};

@@ -30,10 +30,11 @@ use stealtime_wire::{Contend, Finding, FindingLevel, Layout, ThreadRole, TrialRe
 use crate::clock::SampleClock;
 use crate::error::TrialError;
 use crate::needs::{Needs, THREAD_BYTES, counted};
-use crate::probe::{Measured, Probe, Rows};
+use crate::probe::{Measured, Probe};
 use crate::processors::idle_ns;
+use crate::rows::{Iteration, Rows};
 use crate::stage::Stage;
-use crate::sys::{HardwareCounts, KernelClock, kernel_clock_ns};
+use crate::sys::HardwareCounts;
 
 /// As many threads as a machine under test starts without a word.
 const MOST_TASKS: u32 = 4096;
@@ -41,35 +42,6 @@ const MOST_TASKS: u32 = 4096;
 const SMALLEST_COLLECTION_BYTES: u64 = 4096;
 /// No pause of a program is longer; it also keeps sums far from overflow.
 const LONGEST_IO_NS: u64 = 60_000_000_000;
-/// To map a page, to have it come and to give it back takes longer.
-const SHORTEST_ITERATION_NS: u64 = 1_000;
-
-/// One iteration of one task. Times are in ns of the machine's clocks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Iteration {
-    /// From 0.
-    pub task: u32,
-    /// Of the task, from 0.
-    pub iteration: u32,
-    /// Since the tasks were let go.
-    pub start_ns: u64,
-    /// With its I/O.
-    pub duration_ns: u64,
-    /// The task's CPU time.
-    pub cpu_ns: u64,
-    /// Of that, for allocating and filling the collection.
-    pub fill_cpu_ns: u64,
-    /// Of that, for mapping it and having each of its pages come: what its page faults cost.
-    pub fault_cpu_ns: u64,
-    /// Waited for the lock.
-    pub lock_wait_ns: u64,
-    /// Slept for the simulated I/O.
-    pub io_ns: u64,
-    pub minor_faults: u64,
-    pub major_faults: u64,
-    /// How often the task lost its CPU to another.
-    pub involuntary_switches: u64,
-}
 
 impl Probe for Contend {
     fn layout(&self) -> Option<Layout> {
@@ -103,7 +75,7 @@ impl Probe for Contend {
     }
 
     fn needs(&self, request: &TrialRequest) -> Needs {
-        let (tasks, rows) = (u64::from(self.tasks), most_rows(self, request.duration_ns));
+        let (tasks, rows) = (u64::from(self.tasks), tasks::most_rows(self, request.duration_ns));
         // Of all tasks, and once more of the one whose rows go to the table just then.
         let rows_bytes = ((tasks + 1) * rows).saturating_mul(size_of::<Iteration>() as u64);
         let collections = (tasks + 1).saturating_mul(self.collection_bytes);
@@ -157,12 +129,6 @@ impl Probe for Contend {
     }
 }
 
-/// How many rows a task can have at most; none where its iterations are not measured one by one.
-fn most_rows(contend: &Contend, duration_ns: u64) -> u64 {
-    let most = u64::from(contend.iterations).min(duration_ns / SHORTEST_ITERATION_NS + 1);
-    if contend.each_iteration { most } else { 0 }
-}
-
 /// The rows of all tasks in one table, made for as many as there are. Those of a task go once they are in it.
 fn table(outcome: tasks::Outcome) -> Result<Vec<Iteration>, TrialError> {
     let count: usize = outcome.tasks.iter().map(|task| task.rows.len()).sum();
@@ -192,10 +158,6 @@ fn unfinished(done: u64, planned: u64) -> Finding {
         text: format!("{done} of {planned} iterations were done when the trial was ended"),
         hint: Some("give it more time (its duration is a limit), or less work".to_owned()),
     }
-}
-
-fn now_ns() -> u64 {
-    kernel_clock_ns(KernelClock::Monotonic)
 }
 
 #[cfg(test)]

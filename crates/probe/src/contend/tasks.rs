@@ -8,14 +8,18 @@ use std::thread;
 use stealtime_wire::{Contend, ThreadRole};
 
 use super::work::{self, SplitMix};
-use super::{Iteration, most_rows, now_ns};
 use crate::error::TrialError;
 use crate::recorder::Recorder;
+use crate::rows::Iteration;
 use crate::stage::Stage;
 use crate::sys::{
-    CounterGroup, HardwareCounts, Mapping, ThreadUsage, sleep_until_monotonic, thread_cpu_ns, wait_while, wake_all,
+    CounterGroup, HardwareCounts, KernelClock, Mapping, ThreadUsage, kernel_clock_ns, sleep_until_monotonic,
+    thread_cpu_ns, wait_while, wake_all,
 };
 use crate::thread_times;
+
+/// To map a page, to have it come and to give it back takes longer.
+const SHORTEST_ITERATION_NS: u64 = 1_000;
 
 /// What all tasks did.
 pub struct Outcome {
@@ -81,6 +85,12 @@ pub fn run(contend: &Contend, stage: &Stage, recorder: &Recorder) -> Result<Outc
         ended.map(|result| result?.map_err(no_memory)).collect::<Result<Vec<_>, _>>()
     })?;
     Ok(Outcome { tasks })
+}
+
+/// How many rows a task can have at most; none where its iterations are not measured one by one.
+pub fn most_rows(contend: &Contend, duration_ns: u64) -> u64 {
+    let most = u64::from(contend.iterations).min(duration_ns / SHORTEST_ITERATION_NS + 1);
+    if contend.each_iteration { most } else { 0 }
 }
 
 fn cells(contend: &Contend) -> usize {
@@ -252,4 +262,8 @@ impl<'a> Task<'a> {
 
 fn searched(collection: &[u64], count: u32, numbers: &mut SplitMix) -> u64 {
     (0..count).fold(0, |sum: u64, _| sum.wrapping_add(work::search(collection, numbers.next())))
+}
+
+fn now_ns() -> u64 {
+    kernel_clock_ns(KernelClock::Monotonic)
 }

@@ -4,8 +4,6 @@
 //! thread came then is told all the same, and who it was with the next switch. So a stretch only ends where
 //! something tells that it was still going on.
 
-use super::Seen;
-
 /// Twelve days of pauses; more is counted as lost.
 const STRETCHES_MOST: usize = 1 << 20;
 
@@ -49,6 +47,15 @@ enum Doing {
     Somebody {
         since_ns: u64,
     },
+}
+
+/// What was seen.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// (from, to) by `CLOCK_MONOTONIC_RAW`.
+    pub stretches: Vec<(u64, u64)>,
+    /// How often events were lost.
+    pub lost: u64,
 }
 
 /// Follows the events of some CPUs.

@@ -30,6 +30,8 @@ use crate::running::RunningTrial;
 use crate::scheduling;
 use crate::sys::{CpuEvents, Record};
 
+pub use follow::Seen;
+
 /// A ring buffer of a CPU has room for some 5,000 switches.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -63,15 +65,6 @@ pub struct Watch {
     /// Read and not followed yet: time, place in `cpus`, event.
     pending: Vec<(u64, usize, Event)>,
     follower: Follower,
-}
-
-/// What was seen.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// (from, to) by `CLOCK_MONOTONIC_RAW`.
-    pub stretches: Vec<(u64, u64)>,
-    /// How often events were lost.
-    pub lost: u64,
 }
 
 impl Watch {

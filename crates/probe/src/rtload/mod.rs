@@ -23,7 +23,6 @@
 
 mod conversion;
 mod deadline;
-mod job;
 mod polluter;
 mod task;
 mod tasks;
@@ -33,10 +32,9 @@ use stealtime_wire::{Finding, FindingLevel, Layout, RealTimePolicy, RealTimeTask
 use crate::clock::SampleClock;
 use crate::error::TrialError;
 use crate::needs::Needs;
-use crate::probe::{Measured, Probe, Rows};
+use crate::probe::{Measured, Probe};
+use crate::rows::Rows;
 use crate::stage::Stage;
-
-pub use job::Job;
 
 /// What `SCHED_DEADLINE` accepts by default, and far more than a job's own handling takes.
 const SHORTEST_PERIOD_NS: u64 = 100_000;
@@ -92,7 +90,7 @@ impl Probe for Rtload {
             in_range("period_ns", period_ns, SHORTEST_PERIOD_NS, LONGEST_PERIOD_NS)?;
             in_range("iterations", iterations, 1, u64::MAX)?;
             in_range("deadline_ns", deadline_ns, 1, duration_ns)?;
-            in_range("jobs", released(task, duration_ns), 1, u32::MAX.into())?;
+            in_range("jobs", task::released(task, duration_ns), 1, u32::MAX.into())?;
             if self.policy == RealTimePolicy::Deadline {
                 in_range("deadline_ns", deadline_ns, 1, period_ns)?;
                 in_range("budget_ns", budget_ns.unwrap_or(0), 1, deadline_ns)?;
@@ -139,11 +137,6 @@ impl Probe for Rtload {
         measured.rtload = Some(done.outcome);
         Ok(measured)
     }
-}
-
-/// How many jobs of a task have their deadline within the duration.
-fn released(task: &RealTimeTask, duration_ns: u64) -> u64 {
-    duration_ns.checked_sub(task.deadline_ns).map_or(0, |last_release_ns| last_release_ns / task.period_ns + 1)
 }
 
 fn cancelled() -> Finding {
@@ -194,11 +187,11 @@ mod tests {
 
     #[test]
     fn jobs_are_released_while_their_deadline_lies_within_the_duration() {
-        assert_eq!(released(&task(1_000_000, 1_000_000), 10_000_000), 10);
-        assert_eq!(released(&task(1_000_000, 1_000_000), 10_999_999), 10);
-        assert_eq!(released(&task(1_000_000, 500_000), 10_500_000), 11);
-        assert_eq!(released(&task(1_000_000, 3_000_000), 10_000_000), 8);
-        assert_eq!(released(&task(1_000_000, 3_000_000), 2_999_999), 0);
+        assert_eq!(task::released(&task(1_000_000, 1_000_000), 10_000_000), 10);
+        assert_eq!(task::released(&task(1_000_000, 1_000_000), 10_999_999), 10);
+        assert_eq!(task::released(&task(1_000_000, 500_000), 10_500_000), 11);
+        assert_eq!(task::released(&task(1_000_000, 3_000_000), 10_000_000), 8);
+        assert_eq!(task::released(&task(1_000_000, 3_000_000), 2_999_999), 0);
     }
 
     #[test]

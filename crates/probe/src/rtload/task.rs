@@ -6,8 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use stealtime_wire::{ClockReading, RealTimePolicy, RealTimeTask, Rtload, ThreadRole};
 
-use super::job::Stamps;
-use super::{deadline, released};
+use super::deadline;
 use crate::clock::read_clocks;
 use crate::error::TrialError;
 use crate::recorder::Recorder;
@@ -58,6 +57,14 @@ impl Gate {
         }
         Some((self.start_ns.load(Ordering::Relaxed), self.recorder.get()?))
     }
+}
+
+/// What a task writes down of a job while it measures.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stamps {
+    pub start: u64,
+    pub finish: u64,
+    pub cpu: u16,
 }
 
 /// A task that is ready: with its policy, and memory for all that it writes down.
@@ -155,6 +162,11 @@ impl<'a> Task<'a> {
     pub fn released(&self) -> u64 {
         self.released.into()
     }
+}
+
+/// How many jobs of a task have their deadline within the duration.
+pub fn released(task: &RealTimeTask, duration_ns: u64) -> u64 {
+    duration_ns.checked_sub(task.deadline_ns).map_or(0, |last_release_ns| last_release_ns / task.period_ns + 1)
 }
 
 /// How often both clocks are read between jobs.

@@ -10,14 +10,12 @@ use stealtime_wire::{
 };
 
 use super::conversion::{line_through, to_tsc};
-use super::job::{Job, Stamps};
 use super::polluter::Polluter;
-use super::released;
-use super::task::{Gate, Task, most_readings};
+use super::task::{Gate, Stamps, Task, most_readings, released};
 use crate::clock::read_clocks;
 use crate::error::TrialError;
-use crate::needs::{Needs, THREAD_BYTES, counted};
-use crate::run::STACK_BYTES;
+use crate::needs::{Needs, STACK_BYTES, THREAD_BYTES, counted};
+use crate::rows::Job;
 use crate::scheduling;
 use crate::stage::{Begun, Stage};
 use crate::sys::{KernelClock, kernel_clock_ns};

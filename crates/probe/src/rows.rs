@@ -1,0 +1,54 @@
+//! What a probe writes down where its result is not a series of durations.
+
+/// Of which probe they are.
+#[derive(Debug)]
+pub enum Rows {
+    /// It has samples instead.
+    None,
+    /// Of `contend`.
+    Iterations(Vec<Iteration>),
+    /// Of `rtload`.
+    Jobs(Vec<Job>),
+}
+
+/// One iteration of one task: a row of the table `iterations`. Times are in ns of the machine's clocks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Iteration {
+    /// From 0.
+    pub task: u32,
+    /// Of the task, from 0.
+    pub iteration: u32,
+    /// Since the tasks were let go.
+    pub start_ns: u64,
+    /// With its I/O.
+    pub duration_ns: u64,
+    /// The task's CPU time.
+    pub cpu_ns: u64,
+    /// Of that, for allocating and filling the collection.
+    pub fill_cpu_ns: u64,
+    /// Of that, for mapping it and having each of its pages come: what its page faults cost.
+    pub fault_cpu_ns: u64,
+    /// Waited for the lock.
+    pub lock_wait_ns: u64,
+    /// Slept for the simulated I/O.
+    pub io_ns: u64,
+    pub minor_faults: u64,
+    pub major_faults: u64,
+    /// How often the task lost its CPU to another.
+    pub involuntary_switches: u64,
+}
+
+/// A job that was done: a row of the table `jobs`. Times are readings of the time-stamp counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// From 0, the most urgent first.
+    pub task: u16,
+    /// Of the task, from 0.
+    pub job: u32,
+    /// As it was programmed.
+    pub release: u64,
+    pub start: u64,
+    pub finish: u64,
+    /// On which it finished.
+    pub cpu: u16,
+}

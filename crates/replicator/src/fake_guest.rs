@@ -11,9 +11,7 @@ use stealtime_succession::{Epoch, OutputPolicy, OutputRule, Permit, Term};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::clock::now;
-use crate::engine::Order;
-use crate::guest::{Guest, GuestEvent, GuestFacts};
-use crate::machine::MachineError;
+use crate::guest::{Guest, GuestEvent, GuestFacts, MachineError, Order};
 use crate::spec::Spec;
 
 /// Something that was done to the guest.

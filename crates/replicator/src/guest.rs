@@ -1,17 +1,16 @@
 //! The guest on this host, as its member sees it: what the member has it do, and what it hears of it.
 
+use std::io;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stealtime_capture::{Notice, RamFile, Shutdown};
-use stealtime_outputhold::{LearnedAddresses, PortFault, RelayError, RelayEvent};
-use stealtime_shipping::RamBlock;
-use stealtime_succession::{Epoch, OutputPolicy, Permit};
+use stealtime_capture::{DeviceStateError, GuestError, Notice, QmpError, RamError, RamFile, Shutdown, TrackError};
+use stealtime_outputhold::{HardwareAddressError, LearnedAddresses, PortFault, RelayError, RelayEvent, TapError};
+use stealtime_shipping::{LinkSender, RamBlock};
+use stealtime_succession::{Epoch, OutputPolicy, Permit, Term};
 
-use crate::engine::{Advance, CaptureError, Order};
 use crate::epoch_log::EpochRow;
-use crate::machine::MachineError;
 use crate::spec::Spec;
 
 /// A guest and its network. [`Machine`](crate::machine::Machine) is the one with a QEMU.
@@ -47,6 +46,61 @@ pub trait Guest: Send {
 
     /// Frames that wait, and their bytes.
     fn held(&self) -> (u64, u64);
+}
+
+/// Why a machine cannot be had here.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    #[error(transparent)]
+    Address(#[from] HardwareAddressError),
+    #[error(transparent)]
+    Tap(#[from] TapError),
+    #[error(transparent)]
+    Relay(#[from] RelayError),
+    #[error("out of resources of the host: {0}")]
+    Host(#[from] io::Error),
+}
+
+/// What a guest is ordered to do.
+pub enum Order {
+    /// What is captured from now on goes over this link. `delta`: it takes differences.
+    Link {
+        sender: LinkSender,
+        delta: bool,
+    },
+    /// Copy all memory while the guest runs, and what it writes meanwhile, then capture a first whole epoch,
+    /// and wait for [`Order::Go`].
+    FullCopy {
+        term: Term,
+        first: Epoch,
+    },
+    /// Capture epoch after epoch.
+    Go {
+        term: Term,
+    },
+    /// The standby holds everything up to this epoch.
+    Acknowledged(Epoch),
+    /// The standby has one more part of the copy in advance in its memory.
+    CopyHeld {
+        term: Term,
+    },
+    /// Capture nothing more: there is nobody to ship to.
+    Rest,
+    /// Capture once more, and leave the guest standing.
+    Last,
+    StopGuest,
+    /// Let it go on, or begin.
+    ContinueGuest,
+    /// Load this state of the devices into the standby's guest, and let it run, or stand until
+    /// [`Order::ContinueGuest`].
+    Load {
+        state: Vec<u8>,
+        runs: bool,
+    },
+    /// Tell why QEMU has ended.
+    TellShutdown,
+    /// End the guest and the thread.
+    End,
 }
 
 /// What is heard of a guest.
@@ -93,6 +147,96 @@ pub enum GuestEvent {
     Exited(ExitStatus),
     /// Of its network.
     Relay(RelayEvent),
+}
+
+/// How the copy in advance went.
+#[derive(Debug, Clone, Copy)]
+pub struct Advance {
+    /// Rounds since it was begun, or tried again.
+    pub rounds: u32,
+    /// Pages of the last one, and how long it took.
+    pub pages: u64,
+    /// From finding them to the standby's word that it has them in its memory.
+    pub took: Duration,
+    /// How long the guest would stand for as many pages, at least.
+    pub pause: Duration,
+    /// How long it stood as it was held back, so that rounds become short.
+    pub held_back: Duration,
+    /// Whether rounds became short, and the guest was not held back for that.
+    pub converges: bool,
+    /// Whether the first whole epoch follows.
+    pub goes_on: bool,
+}
+
+impl Advance {
+    /// What [`Advance::remark`] begins with.
+    pub const DOES_NOT_CONVERGE: &str = "the copy in advance does not converge";
+
+    /// What is to be said of a copy whose rounds do not become short.
+    pub fn remark(&self, longest_first_pause: Duration) -> Option<String> {
+        let Self { pages, took, pause, held_back, converges, goes_on, .. } = self;
+        let although = if held_back.is_zero() {
+            String::new()
+        } else {
+            format!(", although the guest was held back for {} ms", held_back.as_millis())
+        };
+        let what = format!(
+            "{}: {pages} pages are written while as many are shipped, which takes {} ms{although}; for the first epoch \
+             the guest stands for some {} ms, and its output waits until that is shipped",
+            Self::DOES_NOT_CONVERGE,
+            took.as_millis(),
+            pause.as_millis()
+        );
+        let hint = "have it write less, or give a faster link or a larger `longest_first_pause`";
+        let limit = longest_first_pause.as_millis();
+        match (converges, goes_on) {
+            (true, _) => None,
+            (false, true) => Some(what),
+            (false, false) => Some(format!(
+                "{what}, longer than {limit} ms, so it stays unprotected and is tried again (hint: {hint})"
+            )),
+        }
+    }
+}
+
+/// Why an epoch was not captured.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    #[error(transparent)]
+    Qmp(#[from] QmpError),
+    #[error(transparent)]
+    Devices(#[from] DeviceStateError),
+    #[error(transparent)]
+    Track(#[from] TrackError),
+    #[error(transparent)]
+    Ram(#[from] RamError),
+    #[error(transparent)]
+    Output(#[from] RelayError),
+    #[error(transparent)]
+    Guest(#[from] GuestError),
+    #[error("a descriptor of QEMU's process cannot be had: {0}")]
+    Descriptor(#[source] io::Error),
+    #[error("QEMU cannot be watched: {0}")]
+    Unwatched(#[source] io::Error),
+    #[error("nobody takes what was captured")]
+    NobodyShips,
+    #[error("the guest stands by itself, QEMU calls it `{status}`")]
+    Stands {
+        /// QEMU's word for it.
+        status: String,
+    },
+}
+
+impl CaptureError {
+    /// Whether QEMU did not answer in time.
+    pub fn is_silence(&self) -> bool {
+        matches!(
+            self,
+            Self::Qmp(QmpError::TimedOut { .. })
+                | Self::Devices(DeviceStateError::Qmp(QmpError::TimedOut { .. }))
+                | Self::Guest(GuestError::Qmp(QmpError::TimedOut { .. }))
+        )
+    }
 }
 
 /// What is known of a guest as soon as its QEMU answers.

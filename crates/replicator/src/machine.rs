@@ -1,39 +1,25 @@
 //! The machine on this host: its QEMU with the engine, the encoder, and the relay of its network.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use rustix::process::{Signal, pidfd_send_signal};
 use stealtime_capture::{self as capture, GuestError, GuestSettings, MachineSpec, PAGE_BYTES};
 use stealtime_outputhold::{
-    BypassRules, HardwareAddress, HardwareAddressError, HoldLimits, LearnedAddresses, PortFault, PortWatch, Relay,
-    RelayError, RelaySettings, Tap, TapError, TapSettings,
+    BypassRules, HardwareAddress, HoldLimits, LearnedAddresses, PortFault, PortWatch, Relay, RelayError, RelaySettings,
+    Tap, TapSettings,
 };
 use stealtime_succession::{Epoch, Mode, OutputPolicy, Permit};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::encoder::Encoder;
-use crate::engine::{EngineHandle, EngineSettings, Order, StagingPool};
+use crate::engine::{EngineHandle, EngineSettings, StagingPool};
 use crate::gate::LeaseGate;
-use crate::guest::{Guest, GuestEvent};
+use crate::guest::{Guest, GuestEvent, MachineError, Order};
 use crate::pacing::Pacing;
 use crate::spec::Spec;
-
-/// Why a machine cannot be had here.
-#[derive(Debug, thiserror::Error)]
-pub enum MachineError {
-    #[error(transparent)]
-    Address(#[from] HardwareAddressError),
-    #[error(transparent)]
-    Tap(#[from] TapError),
-    #[error(transparent)]
-    Relay(#[from] RelayError),
-    #[error("out of resources of the host: {0}")]
-    Host(#[from] io::Error),
-}
 
 /// A machine with its threads.
 pub struct Machine {
@@ -214,10 +200,4 @@ fn guest_settings(spec: &Spec) -> GuestSettings {
 /// How a QEMU is started that only tries out a state: in a folder of its own, so that its words are its own.
 pub fn trial_settings(spec: &Spec) -> GuestSettings {
     GuestSettings { folder: spec.folder.join("trial"), ..guest_settings(spec) }
-}
-
-/// Kill a QEMU at once, whatever its engine is waiting for.
-pub fn kill(pidfd: &impl AsFd) {
-    // If it is gone, that is what was wanted.
-    let _ = pidfd_send_signal(pidfd.as_fd(), Signal::KILL);
 }

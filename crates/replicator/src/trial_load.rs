@@ -18,7 +18,7 @@ use rustix::process::Signal;
 use stealtime_capture::{Guest, GuestError, GuestSettings, MachineSpec, RamFile};
 use tokio::sync::oneshot;
 
-use crate::{machine, member_folder};
+use crate::{engine, member_folder};
 
 /// From one trial to the next, at least.
 const EVERY: Duration = Duration::from_secs(60);
@@ -71,7 +71,7 @@ impl TrialEnd {
         let mut ending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ending.is_over = true;
         if let Some(qemu) = ending.qemu.take() {
-            machine::kill(&qemu);
+            engine::kill_qemu(&qemu);
         }
     }
 

@@ -11,9 +11,8 @@ use stealtime_succession::{ActiveInput, ActiveState};
 use super::Active;
 use crate::alarms::AlarmKind;
 use crate::clock::{nanoseconds, now};
-use crate::engine::{Advance, Order};
 use crate::events::Event;
-use crate::guest::GuestEvent;
+use crate::guest::{Advance, GuestEvent, Order};
 use crate::{faults, words};
 
 impl Active {

@@ -7,8 +7,8 @@ use stealtime_succession::{ActiveInput, ActiveMessage};
 
 use super::Active;
 use super::seek::Found;
-use crate::engine::Order;
 use crate::events::Event;
+use crate::guest::Order;
 use crate::{faults, words};
 
 impl Active {

@@ -10,10 +10,10 @@ use stealtime_succession::{Epoch, Term};
 
 use super::brake::Motion;
 use super::rounds::{Next, Rounds};
-use super::{CaptureError, Engine, EngineSettings, Order, Phase};
+use super::{Engine, EngineSettings, Phase};
 use crate::clock::{nanoseconds, now};
 use crate::encoder::Parcel;
-use crate::guest::GuestEvent;
+use crate::guest::{Advance, CaptureError, GuestEvent, Order};
 
 /// Pages of one part: 8 MiB.
 const PART_PAGES: u64 = 2048;
@@ -36,56 +36,6 @@ fn pages_within(time: Duration, pages: u64, since: Duration) -> usize {
     let (time_ns, since_ns) = (nanoseconds(time), nanoseconds(since).max(1_000_000));
     let scaled = u128::from(pages) * u128::from(time_ns) / u128::from(since_ns);
     usize::try_from(scaled.max(u128::from(pages))).unwrap_or(usize::MAX)
-}
-
-/// How the copy in advance went.
-#[derive(Debug, Clone, Copy)]
-pub struct Advance {
-    /// Rounds since it was begun, or tried again.
-    pub rounds: u32,
-    /// Pages of the last one, and how long it took.
-    pub pages: u64,
-    /// From finding them to the standby's word that it has them in its memory.
-    pub took: Duration,
-    /// How long the guest would stand for as many pages, at least.
-    pub pause: Duration,
-    /// How long it stood as it was held back, so that rounds become short.
-    pub held_back: Duration,
-    /// Whether rounds became short, and the guest was not held back for that.
-    pub converges: bool,
-    /// Whether the first whole epoch follows.
-    pub goes_on: bool,
-}
-
-impl Advance {
-    /// What [`Advance::remark`] begins with.
-    pub const DOES_NOT_CONVERGE: &str = "the copy in advance does not converge";
-
-    /// What is to be said of a copy whose rounds do not become short.
-    pub fn remark(&self, longest_first_pause: Duration) -> Option<String> {
-        let Self { pages, took, pause, held_back, converges, goes_on, .. } = self;
-        let although = if held_back.is_zero() {
-            String::new()
-        } else {
-            format!(", although the guest was held back for {} ms", held_back.as_millis())
-        };
-        let what = format!(
-            "{}: {pages} pages are written while as many are shipped, which takes {} ms{although}; for the first epoch \
-             the guest stands for some {} ms, and its output waits until that is shipped",
-            Self::DOES_NOT_CONVERGE,
-            took.as_millis(),
-            pause.as_millis()
-        );
-        let hint = "have it write less, or give a faster link or a larger `longest_first_pause`";
-        let limit = longest_first_pause.as_millis();
-        match (converges, goes_on) {
-            (true, _) => None,
-            (false, true) => Some(what),
-            (false, false) => Some(format!(
-                "{what}, longer than {limit} ms, so it stays unprotected and is tried again (hint: {hint})"
-            )),
-        }
-    }
 }
 
 /// Which parts of the copy in advance the standby has.

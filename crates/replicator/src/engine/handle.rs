@@ -1,18 +1,49 @@
 //! The engine's thread as others hold it: how it is started with its guest, told what to do, and ended.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::mpsc::{self, Sender};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Sender, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Signal, pidfd_send_signal};
 use stealtime_capture::{DeviceState, DeviceStateKind, ExitWatch, Guest, GuestError, parse_blocks};
+use stealtime_outputhold::Relay;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{CaptureError, Engine, EngineSettings, Order};
-use crate::guest::{GuestEvent, GuestFacts};
-use crate::{machine, urgency};
+use super::Engine;
+use super::staging_pool::StagingPool;
+use crate::encoder::Parcel;
+use crate::guest::{CaptureError, GuestEvent, GuestFacts, Order};
+use crate::pacing::Pacing;
+use crate::urgency;
+
+/// What the thread is started with.
+pub struct EngineSettings {
+    /// How the state of devices is taken.
+    pub device_state: DeviceStateKind,
+    pub pacing: Pacing,
+    /// Where members of this host agree on who stops its guest when.
+    pub host_folder: PathBuf,
+    /// How long the first whole epoch may take until its standby has it, where pages are written faster than they are
+    /// shipped. This is held against an estimate, how long the last round took: it may take longer in the end.
+    pub longest_first_pause: Duration,
+    /// How long output may wait for its acknowledgement: a guest that writes more than the standby takes in that
+    /// time is held back.
+    pub longest_hold: Duration,
+    /// How long QEMU may take to answer once it has started.
+    pub qemu_deadline: Duration,
+    /// How many epochs may be captured and not acknowledged.
+    pub in_flight_limit: u64,
+    /// The guest's output.
+    pub relay: Arc<Relay>,
+    /// What pages are copied into.
+    pub staging: StagingPool,
+    pub parcels: SyncSender<Parcel>,
+    pub events: UnboundedSender<GuestEvent>,
+}
 
 /// The handle of the thread.
 pub struct EngineHandle {
@@ -49,7 +80,7 @@ impl EngineHandle {
     /// Kill QEMU at once, whatever the thread is waiting for.
     pub fn kill(&self) {
         if let Some(qemu) = self.qemu.get() {
-            machine::kill(qemu);
+            kill_qemu(qemu);
         }
     }
 
@@ -99,4 +130,10 @@ fn made(
 pub(super) fn watch(exit: ExitWatch, events: UnboundedSender<GuestEvent>) -> io::Result<()> {
     let ended = move || drop(events.send(GuestEvent::Exited(exit.wait())));
     thread::Builder::new().name("qemu-watch".to_owned()).spawn(ended).map(drop)
+}
+
+/// Kill a QEMU at once, whatever its engine is waiting for.
+pub fn kill_qemu(pidfd: &impl AsFd) {
+    // If it is gone, that is what was wanted.
+    let _ = pidfd_send_signal(pidfd.as_fd(), Signal::KILL);
 }

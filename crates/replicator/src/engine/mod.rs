@@ -6,7 +6,6 @@
 mod advance;
 mod brake;
 mod handle;
-mod interface;
 mod rounds;
 mod staging_pool;
 #[cfg(test)]
@@ -22,16 +21,14 @@ use serde_json::json;
 use stealtime_capture::{DeviceState, Guest, Notice, PAGE_BYTES, PageRange, QmpError, heed, standing};
 use stealtime_succession::{Epoch, Term};
 
-pub use advance::Advance;
-pub use handle::EngineHandle;
-pub use interface::{CaptureError, EngineSettings, Order};
+pub use handle::{EngineHandle, EngineSettings, kill_qemu};
 pub use staging_pool::StagingPool;
 
 use crate::clock::{nanoseconds, now};
 use crate::encoder::Parcel;
 use crate::epoch_log::EpochRow;
 use crate::faults;
-use crate::guest::GuestEvent;
+use crate::guest::{CaptureError, GuestEvent, Order};
 use crate::turn::Turn;
 use advance::Copies;
 use brake::{Brake, Motion};

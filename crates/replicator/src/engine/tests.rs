@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use self::socket_port::SocketPort;
 use super::*;
 use crate::gate::LeaseGate;
-use crate::guest::GuestFacts;
+use crate::guest::{Advance, GuestFacts};
 use crate::machine::Netdev;
 use crate::pacing::Pacing;
 use crate::spec::Interval;

@@ -1,6 +1,6 @@
 //! One question about one CPU, and its answer.
 
-use crate::charging::{Charged, charge_fixed_priority, charge_preemption_centric};
+use crate::charging::{Accounting, Charged, charge_fixed_priority, charge_preemption_centric};
 use crate::edf::{Demand, demand_verdict};
 use crate::edf_response::edf_responses;
 use crate::edf_windows::{Window, deciding_window};
@@ -17,15 +17,6 @@ pub enum Policy {
     FixedPriority(Accounting),
     /// Preemptive earliest deadline first, overheads charged preemption-centrically.
     EarliestDeadlineFirst,
-}
-
-/// What overheads are charged for under fixed priorities.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accounting {
-    /// Each job, as `SchedCAT` does.
-    Job,
-    /// Each stretch of one running job, as PROSA has proved it.
-    Stretch,
 }
 
 /// Is this set schedulable on this CPU?

@@ -1,12 +1,20 @@
 //! Overheads as costs, jitter and interrupts of the tasks.
 
-use crate::analysis::Accounting;
 use crate::arrivals::Interference;
 use crate::error::Error;
 use crate::fixed_priority::Workload;
 use crate::overheads::{Interrupts, Overheads};
 use crate::task::Task;
 use crate::utilization::Utilization;
+
+/// What overheads are charged for under fixed priorities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accounting {
+    /// Each job, as `SchedCAT` does.
+    Job,
+    /// Each stretch of one running job, as PROSA has proved it.
+    Stretch,
+}
 
 /// Charge overheads to tasks under fixed priorities.
 ///

@@ -20,9 +20,9 @@ mod supply;
 mod task;
 mod utilization;
 
-pub use analysis::{Accounting, DemandDetails, Policy, Question, Verdict};
+pub use analysis::{DemandDetails, Policy, Question, Verdict};
 pub use arrivals::Interference;
-pub use charging::{Charged, charge_fixed_priority, charge_preemption_centric};
+pub use charging::{Accounting, Charged, charge_fixed_priority, charge_preemption_centric};
 pub use curve::{Condition, Counted, Population, count_schedulable};
 pub use edf::{Demand, demand_verdict};
 pub use edf_response::edf_responses;

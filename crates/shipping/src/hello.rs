@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use stealtime_succession::{MemberId, Record, Term};
 
+use crate::page::PAGE_BYTES;
 use crate::refusal::Refusal;
 
 /// A block of guest memory as QEMU names it.
@@ -164,7 +165,7 @@ pub fn judge(hello: &Hello, wanted: &Wanted, facts: &LocalFacts) -> Result<Welco
     if !facts.accelerators.contains(&wanted.accelerator) {
         return Err(Refusal::Accelerator { host, vm, accelerator: wanted.accelerator.clone() });
     }
-    if wanted.memory_bytes == 0 || !wanted.memory_bytes.is_multiple_of(crate::PAGE_BYTES as u64) {
+    if wanted.memory_bytes == 0 || !wanted.memory_bytes.is_multiple_of(PAGE_BYTES as u64) {
         return Err(Refusal::MemorySize { vm, memory_bytes: wanted.memory_bytes });
     }
     if needed_bytes(wanted) > facts.available_bytes {

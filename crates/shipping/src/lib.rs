@@ -12,6 +12,7 @@
 pub mod frame;
 pub mod hello;
 pub mod message;
+mod page;
 pub mod pages;
 pub mod refusal;
 pub mod transport;
@@ -23,9 +24,10 @@ pub use message::{
     Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Inquire, Leaving,
     Living, Message, MessageError, PageBatch, Protected, Resign, Told,
 };
+pub use page::PAGE_BYTES;
 pub use pages::{
-    EncodeError, EncodeStatistics, EpochEncoder, EpochStager, EpochToShip, Layers, PAGE_BYTES, PageEncoder, PageSource,
-    StageError, StagedEpoch, StagedPage, StagerLimits,
+    EncodeError, EncodeStatistics, EpochEncoder, EpochStager, EpochToShip, Layers, PageEncoder, PageSource, StageError,
+    StagedEpoch, StagedPage, StagerLimits,
 };
 pub use refusal::Refusal;
 pub use transport::{

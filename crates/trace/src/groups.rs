@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use stealtime_wire::message::{ExtraGroup, Facts, Finding, FindingLevel, Reading, TraceRequest};
+use stealtime_wire::{ExtraGroup, Facts, Finding, FindingLevel, Reading, TraceRequest};
 
 use crate::error::TraceError;
 use crate::instance::Instance;

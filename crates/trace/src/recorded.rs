@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs;
 
-use stealtime_wire::message::{Facts, Finding, FindingLevel};
+use stealtime_wire::{Facts, Finding, FindingLevel};
 
 use crate::error::TraceError;
 use crate::page::Page;

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Weak};
 
 use stealtime_owner::TraceIds;
-use stealtime_wire::message::{Facts, Finding, FindingLevel, TraceRequest};
+use stealtime_wire::{Facts, Finding, FindingLevel, TraceRequest};
 
 use crate::error::TraceError;
 use crate::format::PageFormat;

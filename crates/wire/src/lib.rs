@@ -9,7 +9,9 @@
 //! The Python models of the messages are generated from these types (`tests/schema.rs`); `tests/golden/frames` holds
 //! frames that the tests of both sides read.
 
+pub mod clock_reading;
 pub mod event_kind;
+pub mod finding;
 pub mod frame;
 pub mod injection;
 pub mod load;
@@ -18,14 +20,16 @@ pub mod probe;
 pub mod rtload;
 pub mod trace_columns;
 
+pub use clock_reading::ClockReading;
 pub use event_kind::EventKind;
+pub use finding::{Finding, FindingLevel};
 pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, encode_frame};
 pub use injection::{GuestExit, Injection};
 pub use load::{Load, LoadOutcome, LoadRequest, WorkUnit};
 pub use message::{
-    ClockCheck, ClockReading, ClockRecord, ExtraGroup, Facts, Finding, FindingLevel, FromAgent, Layout, MachineThread,
-    Progress, Reading, RealTimeLimit, RealTimeLimitKind, StreamName, ThreadPlacement, ThreadRole, ToAgent,
-    TraceRequest, TracingOutcome, TrialOutcome, TrialRequest,
+    ClockCheck, ClockRecord, ExtraGroup, Facts, FromAgent, Layout, MachineThread, Progress, Reading, RealTimeLimit,
+    RealTimeLimitKind, StreamName, ThreadPlacement, ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialOutcome,
+    TrialRequest,
 };
 pub use probe::{Contend, Probe, Switch, Tick, Wakeup};
 pub use rtload::{

@@ -5,7 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::message::{ClockReading, Finding};
+use crate::clock_reading::ClockReading;
+use crate::finding::Finding;
 
 /// What to load a machine with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

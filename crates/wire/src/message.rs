@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::clock_reading::ClockReading;
+use crate::finding::{Finding, FindingLevel};
 use crate::injection::Injection;
 use crate::load::{LoadOutcome, LoadRequest};
 use crate::probe::Probe;
@@ -177,18 +179,6 @@ pub enum StreamName {
     Iterations,
     /// One row for each job of `rtload` (see `docs/run-format.md`).
     Jobs,
-}
-
-/// The clocks of a machine, read back to back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ClockReading {
-    pub tsc: u64,
-    /// `CLOCK_MONOTONIC_RAW`, of the same moment to within `bracket_tsc`.
-    pub monotonic_raw_ns: u64,
-    /// `CLOCK_MONOTONIC`, of the same moment to within `bracket_tsc`.
-    pub monotonic_ns: u64,
-    /// How many cycles passed around the readings of the other two; `tsc` is in their middle.
-    pub bracket_tsc: u64,
 }
 
 /// What to measure and how.
@@ -397,28 +387,6 @@ pub enum ThreadRole {
     /// It disturbs, as asked.
     Injection,
     Agent,
-}
-
-/// How much a finding matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FindingLevel {
-    /// The result stands, but is limited by this.
-    Limits,
-    /// The result must not be used.
-    Invalidates,
-}
-
-/// Something that a reader of the result must know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Finding {
-    /// A fixed name: `rt_throttling`, `no_sched_fifo`, `tsc_not_constant`, `busy_sibling` ...
-    pub code: String,
-    /// How much it matters.
-    pub level: FindingLevel,
-    /// One sentence with the value.
-    pub text: String,
-    pub hint: Option<String>,
 }
 
 /// What may have stopped a busy real-time thread once in a period: its machine's own kernel.

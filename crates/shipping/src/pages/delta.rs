@@ -4,7 +4,8 @@
 //! A difference is a list of runs: how many words of eight bytes are changed, how many equal ones are before
 //! them, and the XOR of the changed ones. A run of none ends the list.
 
-use super::{PAGE_BYTES, Page, varint};
+use super::varint;
+use crate::page::{PAGE_BYTES, Page};
 
 const WORD_BYTES: usize = 8;
 const PAGE_WORDS: usize = PAGE_BYTES / WORD_BYTES;

@@ -3,8 +3,8 @@
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::Page;
 use crate::message::EpochBegin;
+use crate::page::Page;
 
 /// The hash of a batch: of the index and the content of each of its pages.
 #[derive(Default)]

@@ -6,9 +6,10 @@ use super::batch::{PAGES_LIMIT, PageKind, RunBuilder};
 use super::digest::{BatchHash, EpochDigest};
 use super::packing::{CONTENTS_LIMIT_BYTES, pack};
 use super::shadow::Shadow;
-use super::{EncodeStatistics, PAGE_BYTES, Page, ZERO_PAGE, delta};
+use super::{EncodeStatistics, delta};
 use crate::frame::{EncodedFrame, FrameKind};
 use crate::message::{EpochBegin, EpochEnd, Message, MessageError};
+use crate::page::{PAGE_BYTES, Page, ZERO_PAGE};
 
 /// Device state goes in pieces as long as a batch of pages, so that heartbeats wait no longer for it.
 const DEVICE_PIECE_BYTES: usize = CONTENTS_LIMIT_BYTES;

@@ -1,6 +1,7 @@
 //! Where the stager finds the earlier content of pages.
 
-use super::{PAGE_BYTES, Page, StagedEpoch, StagedPage};
+use super::{StagedEpoch, StagedPage};
+use crate::page::{PAGE_BYTES, Page};
 
 /// The content of the standby's memory after some epoch.
 pub trait PageSource {

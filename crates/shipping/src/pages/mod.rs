@@ -38,11 +38,3 @@ pub use stage_error::StageError;
 pub use staged::{StagedEpoch, StagedPage};
 pub use stager::{EpochStager, StagerLimits};
 pub use statistics::EncodeStatistics;
-
-/// The length of a page of the guest.
-pub const PAGE_BYTES: usize = 4096;
-
-/// A page's content.
-pub type Page = [u8; PAGE_BYTES];
-
-const ZERO_PAGE: Page = [0; PAGE_BYTES];

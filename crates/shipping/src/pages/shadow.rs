@@ -1,7 +1,7 @@
 //! What the standby holds, as far as it was shipped: as much memory as the guest has, touched only where
 //! pages were.
 
-use super::{PAGE_BYTES, Page};
+use crate::page::{PAGE_BYTES, Page};
 
 const BITS: usize = u64::BITS as usize;
 

@@ -2,7 +2,7 @@
 
 use stealtime_succession::{Epoch, Term};
 
-use super::{PAGE_BYTES, Page};
+use crate::page::{PAGE_BYTES, Page};
 
 /// One page of a staged epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use stealtime_succession::{Epoch, Term};
 use super::batch::{self, BatchError, BatchHead, PageKind, Run};
 use super::digest::{BatchHash, EpochDigest};
 use super::packing::PackingHead;
-use super::{PageSource, StageError, StagedEpoch, ZERO_PAGE, delta};
+use super::{PageSource, StageError, StagedEpoch, delta};
 use crate::message::{DevicePiece, EpochBegin, EpochEnd, Message, PageBatch};
+use crate::page::ZERO_PAGE;
 
 /// What an epoch may have at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

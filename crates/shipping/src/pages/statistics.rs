@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 
-use super::PAGE_BYTES;
+use crate::page::PAGE_BYTES;
 
 /// Pages by how they were shipped, and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]

@@ -3,7 +3,18 @@
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 
-use super::cluster::Sight;
+/// What a server showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sight {
+    pub cluster: u64,
+    /// The number of the server.
+    pub member: u64,
+    /// Of the whole store.
+    pub revision: u64,
+    pub vm: String,
+    /// The record of that machine.
+    pub record: Option<Pair>,
+}
 
 /// What an answer shows of the cluster that gave it.
 pub(super) trait Answer: DeserializeOwned {

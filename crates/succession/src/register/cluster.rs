@@ -13,20 +13,7 @@
 //!   does if it is another member of the same cluster, and has the record that was known;
 //! - else, where nothing was known yet, those that answer, if they agree: a server that is silent is no disagreement.
 
-use super::answers::Pair;
-
-/// What a server showed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sight {
-    pub cluster: u64,
-    /// The number of the server.
-    pub member: u64,
-    /// Of the whole store.
-    pub revision: u64,
-    pub vm: String,
-    /// The record of that machine.
-    pub record: Option<Pair>,
-}
+use super::answers::Sight;
 
 impl Sight {
     /// Why a sight that was asked for after this one was there is of another cluster.
@@ -275,6 +262,7 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::register::answers::Pair;
 
     #[expect(clippy::unnecessary_wraps, reason = "as it stands in a sight")]
     fn pair(create_revision: u64, mod_revision: u64, value: &str) -> Option<Pair> {

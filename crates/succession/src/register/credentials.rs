@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
-use super::etcd::EtcdIdentity;
+use super::etcd_config::EtcdIdentity;
 use crate::RegisterError;
 
 /// Files in PEM form, as they were read last.

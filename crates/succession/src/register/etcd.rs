@@ -12,62 +12,23 @@
 //! certificate (etcd.io, "Why gRPC gateway"). Its tokens end after some minutes, with a restart of etcd and
 //! with each change of users: one that is refused is replaced once.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use ureq::Agent;
 
 use super::answers::{Answer, Pair, Range, Token, Transaction};
 use super::cluster::Cluster;
 use super::credentials::Credentials;
+use super::etcd_config::{EtcdConfig, EtcdLogin};
 use super::requests::{
     AUTHENTICATE, RANGE, TRANSACTION, agent, is_on_loopback, key_of, login_body, post_to, range_body, refusal,
 };
 use super::survey::Survey;
 use super::{Register, RegisterError, SwapOutcome};
 use crate::{Record, Version, Versioned};
-
-/// Where etcd is.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EtcdConfig {
-    /// `http://host:port` or `https://host:port`; tried in turn.
-    pub endpoints: Vec<String>,
-    /// For `https`.
-    #[serde(default)]
-    pub identity: Option<EtcdIdentity>,
-    /// Where etcd's authentication is on.
-    #[serde(default)]
-    pub login: Option<EtcdLogin>,
-    /// Whether `http` may go further than loopback: whoever is on the way may then decide who is active.
-    #[serde(default)]
-    pub insecure: bool,
-}
-
-/// A user of etcd's authentication.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EtcdLogin {
-    pub user: String,
-    /// Holds its password, without or with a line end; read for each token.
-    pub password_file: PathBuf,
-}
-
-/// Files in PEM form.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EtcdIdentity {
-    /// Who signs the servers' certificates.
-    pub ca: PathBuf,
-    /// What is shown to the servers.
-    pub certificate: PathBuf,
-    pub key: PathBuf,
-}
 
 /// A register in etcd.
 #[derive(Debug)]

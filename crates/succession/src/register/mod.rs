@@ -4,13 +4,15 @@ mod answers;
 mod cluster;
 mod credentials;
 mod etcd;
+mod etcd_config;
 mod file;
 mod requests;
 mod survey;
 
 use thiserror::Error;
 
-pub use etcd::{EtcdConfig, EtcdIdentity, EtcdLogin, EtcdRegister};
+pub use etcd::EtcdRegister;
+pub use etcd_config::{EtcdConfig, EtcdIdentity, EtcdLogin};
 pub use file::FileRegister;
 
 use crate::{Record, Version, Versioned};

@@ -11,7 +11,7 @@ use ureq::tls::TlsConfig;
 
 use super::RegisterError;
 use super::credentials::contents;
-use super::etcd::EtcdLogin;
+use super::etcd_config::EtcdLogin;
 
 pub(super) const AUTHENTICATE: &str = "/v3/auth/authenticate";
 pub(super) const RANGE: &str = "/v3/kv/range";

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use ureq::Agent;
 
-use super::answers::{Answer, Range, Token};
-use super::cluster::{Seen, Sight};
-use super::etcd::EtcdLogin;
+use super::answers::{Answer, Range, Sight, Token};
+use super::cluster::Seen;
+use super::etcd_config::EtcdLogin;
 use super::requests::{AUTHENTICATE, RANGE};
 use super::requests::{login_body, post_to, range_body, refusal};
 

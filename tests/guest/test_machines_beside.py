@@ -24,6 +24,7 @@ from stealtime.lab.scenarios.neighbour_load import Loaded
 from stealtime.lab.scenarios.neighbour_work import Work
 from stealtime.lab.scenarios.neighbours import NeighbourResult, Neighbours, neighbours
 from stealtime.lab.scenarios.placement import Placement
+from stealtime.lab.scenarios.placing import place
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Value
 from stealtime.wire.message import RunTrial, TickProbe
@@ -38,7 +39,7 @@ PROCESS = NeighbourSpec.model_validate({"kind": "process", "load": "memory-load"
 
 
 def placed(*specs: NeighbourSpec, share: Share | None = None) -> Placement:
-    return Scenario(name="beside", neighbours=list(specs), share=share).place(tuple(CPUS), MEASURED_CPU)
+    return place(Scenario(name="beside", neighbours=list(specs), share=share), tuple(CPUS), MEASURED_CPU)
 
 
 def booted(placement: Placement, folder: Path, platform: str = "uml", boot_timeout_s: float = 60.0):  # type: ignore[no-untyped-def]
@@ -196,13 +197,15 @@ from stealtime.lab.platforms.share import Share
 from stealtime.lab.scenarios.model import NeighbourSpec, Scenario
 from stealtime.lab.scenarios.neighbour_work import Work
 from stealtime.lab.scenarios.neighbours import neighbours
+from stealtime.lab.scenarios.placing import place
 from stealtime.wire.message import RunTrial, TickProbe
 
 async def main():
     measured, housekeeping, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     half = Share(quota_percent=50, weight=100)
     specs = [NeighbourSpec(kind=kind, load="cpu-load", cpus="measured", share=half) for kind in ("machine", "process")]
-    placement = Scenario(name="beside", neighbours=specs, share=half).place((housekeeping, measured), measured)
+    scenario = Scenario(name="beside", neighbours=specs, share=half)
+    placement = place(scenario, (housekeeping, measured), measured)
     uml = registry.find("uml")
     request = MachineRequest(placement.vcpu_cpus, placement.housekeeping_cpus, folder, share=placement.share)
     async with uml.boot(request), neighbours(placement, uml, request) as beside:

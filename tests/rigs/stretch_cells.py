@@ -5,7 +5,8 @@ from typing import Any
 
 from stealtime.capacity.guest import Guest as Guest_
 from stealtime.capacity.recording import Row, rows_of
-from stealtime.capacity.use import CpuUse, GuestUse, ThreadsUse, Use, ViewUse
+from stealtime.capacity.threads_use import ThreadsUse
+from stealtime.capacity.use import CpuUse, GuestUse, Use, ViewUse
 from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, Repetition, StretchCell
 from stealtime.studies.stretch.analysis.provisioning import judged
 from stealtime.studies.stretch.analysis.recorded import Moment, Recording

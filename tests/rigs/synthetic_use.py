@@ -4,7 +4,8 @@ import zlib
 from collections.abc import Sequence
 
 from stealtime.capacity.guest import Guest
-from stealtime.capacity.use import CpuUse, Figure, GuestUse, ThreadsUse, Use, ViewUse
+from stealtime.capacity.threads_use import ThreadsUse
+from stealtime.capacity.use import CpuUse, Figure, GuestUse, Use, ViewUse
 from stealtime.vocabulary.readings import Absent
 
 NOTHING = ThreadsUse(0.0, 0.0, 0.0, Absent(absent="never dispatched"))

@@ -15,10 +15,11 @@ import pyarrow as pa
 import scripted_tasks
 from pydantic import BaseModel
 
+from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.cgroup import CpuGroup
 from stealtime.lab.platforms.kvm_counters import CountersLook
 from stealtime.lab.platforms.machine import NO_TSC_OFFSET
-from stealtime.lab.platforms.model import Availability, BootRecord, HostThread, Machine, MachineRequest
+from stealtime.lab.platforms.model import Availability, BootRecord, Machine, MachineRequest
 from stealtime.store.surroundings import TRACE_SCHEMA
 from stealtime.vocabulary.clocks import ClockCheck, ClockReading, ClockRecord
 from stealtime.vocabulary.findings import Finding

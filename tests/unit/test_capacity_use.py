@@ -11,7 +11,8 @@ from stealtime.capacity.counters.quota import Throttled
 from stealtime.capacity.figures import net_wait_percent
 from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.capacity.sample import GuestSample, GuestView, ReadTwice, Sample, ThreadsRead
-from stealtime.capacity.use import CpuUse, GuestUse, ThreadsUse, Use, between
+from stealtime.capacity.threads_use import ThreadsUse
+from stealtime.capacity.use import CpuUse, GuestUse, Use, between
 from stealtime.vocabulary.readings import Absent
 
 SECOND_NS = 1_000_000_000

@@ -9,6 +9,7 @@ from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.places import Places
 from stealtime.campaigns.planner import Plan, PlannedBoot
 from stealtime.lab.scenarios.model import SCENARIOS
+from stealtime.lab.scenarios.placing import place
 from stealtime.studies.latency.content.causes import CauseLine, ProbeCauses, TracedCell
 from stealtime.studies.latency.wording.cause_wording import like_with_like
 
@@ -45,7 +46,7 @@ def test_where_all_or_none_are_held_back_there_is_nothing_to_say(held_back_ms: f
 def planned(*platforms: str, **changes: object) -> Plan:
     document = {"name": "x", "probes": [{"probe": "tick", "duration": "1s"}], **changes}
     boots = tuple(PlannedBoot(platform, "alone", 1, ()) for platform in platforms)
-    return Plan(Campaign.model_validate(document), boots, Places({}, SCENARIOS["alone"].place((0, 1), None)))
+    return Plan(Campaign.model_validate(document), boots, Places({}, place(SCENARIOS["alone"], (0, 1), None)))
 
 
 def limited_to(runtime_us: int, folder: Path) -> Path:

@@ -13,6 +13,7 @@ from stealtime.lab.scenarios.model import SCENARIOS, NeighbourSpec, Scenario
 from stealtime.lab.scenarios.neighbour_load import load_request, memory_needed_bytes
 from stealtime.lab.scenarios.neighbours import neighbours, real_time_findings
 from stealtime.lab.scenarios.placement import PlacedNeighbour, Placement
+from stealtime.lab.scenarios.placing import place
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.load import CpuLoad, LoadRequest, MemoryLoad
 
@@ -42,7 +43,7 @@ def test_the_agent_is_told_what_was_declared() -> None:
     spec = NeighbourSpec.model_validate(
         {"kind": "process", "load": "memory-load", "block": "16MiB", "on": "5s", "off": "2s", "priority": 7}
     )
-    [placed] = Scenario(name="beside", neighbours=[spec]).place((0, 1, 2), None).neighbours
+    [placed] = place(Scenario(name="beside", neighbours=[spec]), (0, 1, 2), None).neighbours
     assert load_request(placed, placed.cpus) == LoadRequest(
         kind=MemoryLoad(block_bytes=16 << 20),
         cpus=[0, 1],
@@ -74,13 +75,13 @@ def test_natively_a_neighbour_under_a_real_time_probe_is_told(platform: str, exp
 def test_no_such_finding_where_they_take_turns_or_have_room() -> None:
     native = registry.find("native")
     assert real_time_findings(contention(priority=0), native) == []
-    assert real_time_findings(SCENARIOS["all-to-all-cpu"].place((0, 1), None), native) == []
-    assert real_time_findings(SCENARIOS["alone"].place((0, 1), None), native) == []
+    assert real_time_findings(place(SCENARIOS["all-to-all-cpu"], (0, 1), None), native) == []
+    assert real_time_findings(place(SCENARIOS["alone"], (0, 1), None), native) == []
 
 
 def test_two_real_time_threads_of_one_priority_take_no_turns_and_that_is_told() -> None:
     spec = NeighbourSpec.model_validate({"kind": "machine", "load": "same-work", "cpus": "measured"})
-    placement = Scenario(name="alike", neighbours=[spec]).place((0, 1), None)
+    placement = place(Scenario(name="alike", neighbours=[spec]), (0, 1), None)
     (finding,) = real_time_findings(placement, registry.find("native"))
     assert (finding.code, finding.level) == ("neighbour_takes_no_turns", "limits")
     assert "neighbour 1 are real-time threads of one priority: on CPU 1" in finding.text
@@ -88,12 +89,12 @@ def test_two_real_time_threads_of_one_priority_take_no_turns_and_that_is_told() 
 
 
 def contention(priority: int | None = None) -> Placement:
-    return SCENARIOS["contention-cpu"].model_copy(update={"priority": priority}).place((0, 1), None)
+    return place(SCENARIOS["contention-cpu"].model_copy(update={"priority": priority}), (0, 1), None)
 
 
 async def test_blocks_that_this_host_has_no_room_for_are_refused_at_once(tmp_path: Path) -> None:
     spec = NeighbourSpec.model_validate({"kind": "process", "load": "memory-load", "block": "1000000GiB", "count": 2})
-    placement = Scenario(name="greedy", neighbours=[spec]).place((0, 1), None)
+    placement = place(Scenario(name="greedy", neighbours=[spec]), (0, 1), None)
     with pytest.raises(StealtimeError, match=r"2 neighbours of greedy copy blocks of .*GiB together, and .* available"):
         async with neighbours(placement, registry.find("native"), MachineRequest(((1,),), (0,), tmp_path)):
             pytest.fail("nothing must be booted")

@@ -9,6 +9,7 @@ from stealtime.lab.platforms.share import Share
 from stealtime.lab.processors import CpuSets
 from stealtime.lab.scenarios.model import SCENARIOS, NeighbourSpec, Scenario
 from stealtime.lab.scenarios.placement import Placement, ScenarioSkipped
+from stealtime.lab.scenarios.placing import place
 from stealtime.vocabulary.errors import ExitCode, UsageError
 
 FEWEST_CPUS = {
@@ -24,8 +25,8 @@ FEWEST_CPUS = {
 """From how many CPUs on each scenario keeps its meaning."""
 
 
-def place(name: str, cpu_count: int) -> Placement:
-    return SCENARIOS[name].place(tuple(range(cpu_count)), None)
+def placed_on(name: str, cpu_count: int) -> Placement:
+    return place(SCENARIOS[name], tuple(range(cpu_count)), None)
 
 
 def test_the_papers_seven_scenarios_are_there_in_its_order() -> None:
@@ -38,10 +39,10 @@ def test_the_papers_seven_scenarios_are_there_in_its_order() -> None:
 @pytest.mark.parametrize("cpu_count", [1, 2, 3, 4, 8])
 def test_a_scenario_is_placed_or_skipped_with_the_numbers(name: str, cpu_count: int) -> None:
     if cpu_count >= FEWEST_CPUS[name]:
-        assert place(name, cpu_count).scenario == name
+        assert placed_on(name, cpu_count).scenario == name
         return
     with pytest.raises(ScenarioSkipped) as caught:
-        place(name, cpu_count)
+        placed_on(name, cpu_count)
     assert f"{name} needs {FEWEST_CPUS[name]} CPUs, here " in caught.value.reason
     assert caught.value.hint
     assert caught.value.exit_code is ExitCode.NOT_JUDGED
@@ -49,25 +50,25 @@ def test_a_scenario_is_placed_or_skipped_with_the_numbers(name: str, cpu_count: 
 
 def test_what_cannot_be_honest_says_what_it_would_be_instead() -> None:
     with pytest.raises(ScenarioSkipped, match="here are 2: with a neighbour on every other CPU it would be all-to-all"):
-        place("two-to-all-memory", 2)
+        placed_on("two-to-all-memory", 2)
     with pytest.raises(ScenarioSkipped, match="here is 1: a vCPU has nowhere to roam"):
-        place("one-to-all", 1)
+        placed_on("one-to-all", 1)
 
 
 def test_alone_measures_the_last_cpu_and_keeps_house_on_the_others() -> None:
-    placement = place("alone", 3)
+    placement = placed_on("alone", 3)
     assert placement.vcpu_cpus == ((2,),)
     assert placement.housekeeping_cpus == placement.emulator_cpus == (0, 1)
     assert (placement.findings, placement.scaled, placement.share, placement.neighbours) == ((), None, None, ())
 
 
 def test_alone_measures_the_cpu_that_was_asked_for() -> None:
-    placement = SCENARIOS["alone"].place((0, 1, 2), 0)
+    placement = place(SCENARIOS["alone"], (0, 1, 2), 0)
     assert (placement.measured_cpu, placement.vcpu_cpus, placement.housekeeping_cpus) == (0, ((0,),), (1, 2))
 
 
 def test_on_the_only_cpu_all_is_shared_and_the_result_says_so() -> None:
-    placement = SCENARIOS["alone"].place((3,), None)
+    placement = place(SCENARIOS["alone"], (3,), None)
     assert placement.housekeeping_cpus == (3,)
     assert [finding.code for finding in placement.findings] == ["shared_cpu"]
     assert placement.findings[0].text.startswith("CPU 3 is the only one, so the control plane")
@@ -77,7 +78,7 @@ FOUR_GRANTED = CpuSets(inherited=(1,), granted=(0, 1, 2, 3))
 
 
 def test_a_process_that_is_confined_to_one_cpu_of_four_is_told_how_to_lift_that() -> None:
-    [finding] = SCENARIOS["alone"].place((1,), None, FOUR_GRANTED).findings
+    [finding] = place(SCENARIOS["alone"], (1,), None, FOUR_GRANTED).findings
     assert finding.code == "shared_cpu"
     assert finding.text == (
         "the process is confined to CPU 1 (taskset?), so the control plane runs on the measured CPU as well"
@@ -102,19 +103,19 @@ def test_a_process_that_is_confined_to_one_cpu_of_four_is_told_how_to_lift_that(
 )
 def test_a_scenario_that_is_skipped_for_an_inherited_affinity_says_so(scenario: Scenario, reason: str) -> None:
     with pytest.raises(ScenarioSkipped) as caught:
-        scenario.place((1,), None, FOUR_GRANTED)
+        place(scenario, (1,), None, FOUR_GRANTED)
     assert reason in caught.value.reason
     assert caught.value.hint == "start it without taskset: the kernel grants CPU 0-3"
 
 
 def test_where_the_kernel_grants_too_few_as_well_the_affinity_is_not_blamed() -> None:
     with pytest.raises(ScenarioSkipped, match="needs 3 CPUs, here is 1: ") as caught:
-        SCENARIOS["two-to-all-memory"].place((1,), None, CpuSets(inherited=(1,), granted=(0, 1)))
+        place(SCENARIOS["two-to-all-memory"], (1,), None, CpuSets(inherited=(1,), granted=(0, 1)))
     assert caught.value.hint == "measure it on a machine with more CPUs"
 
 
 def test_one_to_all_roams_over_two_cpus_that_the_control_plane_shares() -> None:
-    placement = place("one-to-all", 2)
+    placement = placed_on("one-to-all", 2)
     assert placement.vcpu_cpus == ((0, 1),)
     assert (placement.emulator_cpus, placement.housekeeping_cpus) == ((0, 1), (0,))
     [finding] = placement.findings
@@ -127,7 +128,7 @@ def test_one_to_all_roams_over_two_cpus_that_the_control_plane_shares() -> None:
 
 
 def test_one_to_one_puts_the_emulator_on_the_measured_cpu() -> None:
-    placement = place("one-to-one", 2)
+    placement = placed_on("one-to-one", 2)
     assert placement.vcpu_cpus == ((1,),)
     assert (placement.emulator_cpus, placement.housekeeping_cpus) == ((1,), (0,))
     assert (placement.findings, placement.scaled) == ((), None)
@@ -135,7 +136,7 @@ def test_one_to_one_puts_the_emulator_on_the_measured_cpu() -> None:
 
 @pytest.mark.parametrize("kind", ["cpu", "memory"])
 def test_in_contention_two_machines_share_the_measured_cpu_half_and_half(kind: str) -> None:
-    placement = place(f"contention-{kind}", 2)
+    placement = placed_on(f"contention-{kind}", 2)
     [neighbour] = placement.neighbours
     assert placement.vcpu_cpus == ((1,),)
     assert (neighbour.name, neighbour.kind, neighbour.load) == ("neighbour 1", "machine", f"{kind}-load")
@@ -145,7 +146,7 @@ def test_in_contention_two_machines_share_the_measured_cpu_half_and_half(kind: s
 
 @pytest.mark.parametrize(("cpu_count", "neighbours"), [(2, 1), (3, 2), (4, 3), (8, 7)])
 def test_all_to_all_has_a_roaming_neighbour_for_each_other_cpu(cpu_count: int, neighbours: int) -> None:
-    placement = place("all-to-all-memory", cpu_count)
+    placement = placed_on("all-to-all-memory", cpu_count)
     everywhere = tuple(range(cpu_count))
     assert [neighbour.cpus for neighbour in placement.neighbours] == [everywhere] * neighbours
     assert placement.vcpu_cpus == (everywhere,)
@@ -158,47 +159,47 @@ def test_all_to_all_has_a_roaming_neighbour_for_each_other_cpu(cpu_count: int, n
 
 
 def test_two_to_all_says_how_many_cpus_stay_idle() -> None:
-    assert "1 CPU left idle instead of 2" in str(place("two-to-all-memory", 3).scaled)
-    assert len(place("two-to-all-memory", 8).neighbours) == 1
+    assert "1 CPU left idle instead of 2" in str(placed_on("two-to-all-memory", 3).scaled)
+    assert len(placed_on("two-to-all-memory", 8).neighbours) == 1
 
 
 def test_a_cpu_that_may_not_be_used_is_refused_with_those_that_may() -> None:
     with pytest.raises(UsageError, match="CPU 5") as caught:
-        SCENARIOS["alone"].place((0, 1), 5)
+        place(SCENARIOS["alone"], (0, 1), 5)
     assert "0-1" in str(caught.value.hint)
     with pytest.raises(UsageError, match="CPU 7 of '1,7'"):
-        Scenario(name="pinned", cpus="1,7").place((0, 1), None)
+        place(Scenario(name="pinned", cpus="1,7"), (0, 1), None)
     listed = Scenario(
         name="listed", neighbours=[NeighbourSpec(kind="process", load="cpu-load", cpus="2-4")], cpus="measured"
     )
     with pytest.raises(UsageError, match="CPU 4 of '2-4'"):
-        listed.place((0, 1, 2, 3), None)
+        place(listed, (0, 1, 2, 3), None)
 
 
 def test_a_set_of_cpus_is_left_to_the_vcpu_and_the_rest_keeps_house() -> None:
-    placement = Scenario(name="set", cpus="1-2").place((0, 1, 2, 3), None)
+    placement = place(Scenario(name="set", cpus="1-2"), (0, 1, 2, 3), None)
     assert placement.vcpu_cpus == ((1, 2),)
     assert (placement.measured_cpu, placement.housekeeping_cpus, placement.findings) == (2, (0, 3), ())
 
 
 def test_further_vcpus_are_pinned_to_cpus_of_their_own_or_the_scenario_is_skipped() -> None:
     pair = Scenario(name="pair", vcpus=2)
-    assert pair.place((0, 1, 2), None).vcpu_cpus == ((0,), (2,))
+    assert place(pair, (0, 1, 2), None).vcpu_cpus == ((0,), (2,))
     with pytest.raises(ScenarioSkipped, match="pins 2 vCPUs to a CPU each, here is 1"):
-        pair.place((0,), None)
+        place(pair, (0,), None)
 
 
 def test_neighbours_on_the_other_cpus_need_another_cpu() -> None:
     beside = Scenario(name="beside", neighbours=[NeighbourSpec(kind="process", load="cpu-load", cpus="others")])
-    assert beside.place((0, 1, 2), None).neighbours[0].cpus == (0, 1)
+    assert place(beside, (0, 1, 2), None).neighbours[0].cpus == (0, 1)
     with pytest.raises(ScenarioSkipped, match="those are all there are"):
-        beside.place((0,), None)
+        place(beside, (0,), None)
 
 
 def test_one_weight_gives_everybody_one() -> None:
     beside = NeighbourSpec(kind="process", load="cpu-load", share=Share(weight=300))
     other = NeighbourSpec(kind="process", load="cpu-load", share=Share(quota_percent=20))
-    placement = Scenario(name="weighted", neighbours=[beside, other]).place((0, 1), None)
+    placement = place(Scenario(name="weighted", neighbours=[beside, other]), (0, 1), None)
     assert placement.share == Share(weight=100)
     assert [neighbour.share for neighbour in placement.neighbours] == [
         Share(weight=300),
@@ -214,7 +215,7 @@ def test_one_weight_gives_everybody_one() -> None:
 def test_nobody_is_put_where_we_may_not_run(host_cpus: tuple[int, ...], name: str, data: st.DataObject) -> None:
     measured_cpu = data.draw(st.none() | st.sampled_from(host_cpus))
     try:
-        placement = SCENARIOS[name].place(host_cpus, measured_cpu)
+        placement = place(SCENARIOS[name], host_cpus, measured_cpu)
     except ScenarioSkipped:
         assert len(host_cpus) < FEWEST_CPUS[name]
         return
@@ -270,7 +271,7 @@ def test_a_neighbour_that_does_the_same_has_as_many_vcpus_and_its_quota_is_for_e
         }
     )  # fmt: skip
     for cpus in (2, 4, 8):
-        placement = scenario.place(tuple(range(cpus)), None)
+        placement = place(scenario, tuple(range(cpus)), None)
         assert [one.vcpus for one in placement.neighbours] == [cpus // 2] * 3
         assert [one.name for one in placement.neighbours] == ["neighbour 1", "neighbour 2", "neighbour 3"]
         quotas = [one.share.quota_percent for one in placement.neighbours if one.share is not None]
@@ -298,11 +299,11 @@ def test_virtual_cpus_are_pinned_in_turn_after_those_of_the_machine() -> None:
     scenario = Scenario.model_validate(
         {"name": "turns", "vcpus": 2, "cpus": "measured", "neighbours": [pinned, {**pinned, "vcpus": 1, "count": 2}]}
     )
-    placement = scenario.place((0, 1, 2, 3), 2)
+    placement = place(scenario, (0, 1, 2, 3), 2)
     assert placement.vcpu_cpus == ((0,), (2,))
     assert [one.each_vcpu for one in placement.neighbours] == [((1,), (3,)), ((0,),), ((2,),)]
     assert [one.cpus for one in placement.neighbours] == [(1, 3), (0,), (2,)]
-    roaming = scenario.model_copy(update={"cpus": "all"}).place((0, 1, 2, 3), None)
+    roaming = place(scenario.model_copy(update={"cpus": "all"}), (0, 1, 2, 3), None)
     assert [one.each_vcpu for one in roaming.neighbours] == [((2,), (3,)), ((0,),), ((1,),)]
 
 
@@ -311,30 +312,30 @@ CONFINED = CpuSets(inherited=(0, 1), granted=(0, 1, 2, 3), isolated=(2, 3))
 
 
 def test_an_isolated_cpu_is_measured_and_the_others_are_left_alone() -> None:
-    placement = SCENARIOS["alone"].place(CONFINED.usable, None, CONFINED)
+    placement = place(SCENARIOS["alone"], CONFINED.usable, None, CONFINED)
     assert (placement.vcpu_cpus, placement.housekeeping_cpus) == (((3,),), (0, 1))
     assert placement.findings == ()
 
 
 def test_virtual_cpus_that_are_pinned_go_to_the_isolated_cpus() -> None:
     two = Scenario(name="two", description="d", vcpus=2)
-    placement = two.place(CONFINED.usable, None, CONFINED)
+    placement = place(two, CONFINED.usable, None, CONFINED)
     assert (placement.vcpu_cpus, placement.housekeeping_cpus) == (((2,), (3,)), (0, 1))
 
 
 def test_a_vcpu_that_roams_over_isolated_cpus_is_limited_by_that() -> None:
-    placement = SCENARIOS["one-to-all"].place(CONFINED.usable, None, CONFINED)
+    placement = place(SCENARIOS["one-to-all"], CONFINED.usable, None, CONFINED)
     assert placement.vcpu_cpus == ((0, 1, 2, 3),)
     assert "isolated_cpus_roamed" in [finding.code for finding in placement.findings]
 
 
 def test_a_named_cpu_may_be_any_that_is_granted_and_a_taskset_is_respected_otherwise() -> None:
     chosen = CpuSets(inherited=(0, 1), granted=(0, 1, 2, 3))
-    assert SCENARIOS["alone"].place(chosen.usable, None, chosen).vcpu_cpus == ((1,),)
-    named = SCENARIOS["alone"].place(chosen.usable, 3, chosen)
+    assert place(SCENARIOS["alone"], chosen.usable, None, chosen).vcpu_cpus == ((1,),)
+    named = place(SCENARIOS["alone"], chosen.usable, 3, chosen)
     assert (named.vcpu_cpus, named.housekeeping_cpus) == (((3,),), (0, 1))
     with pytest.raises(UsageError) as refused:
-        SCENARIOS["alone"].place(chosen.usable, 4, chosen)
+        place(SCENARIOS["alone"], chosen.usable, 4, chosen)
     assert "grants the CPUs 0-3" in str(refused.value.hint)
 
 
@@ -343,6 +344,6 @@ def test_a_scenario_may_name_a_cpu_that_was_not_inherited() -> None:
     named = Scenario(
         name="named", description="d", cpus="2-3", neighbours=[NeighbourSpec(kind="machine", load="cpu-load", cpus="3")]
     )
-    placement = named.place(chosen.usable, None, chosen)
+    placement = place(named, chosen.usable, None, chosen)
     assert placement.vcpu_cpus == ((2, 3),)
     assert placement.neighbours[0].cpus == (3,)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.cgroup import CpuHierarchy
-from stealtime.lab.platforms.model import HostThread
 from stealtime.lab.platforms.quotas import group_of, quota_findings, quotas_above
 
 RECORDED = Path(__file__).parent / "recorded_counters"

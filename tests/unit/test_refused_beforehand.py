@@ -22,6 +22,7 @@ from stealtime.lab.memory import MemoryRoom
 from stealtime.lab.scenarios import neighbour_load
 from stealtime.lab.scenarios.model import NeighbourSpec, Scenario
 from stealtime.lab.scenarios.neighbour_load import refuse_too_much_memory
+from stealtime.lab.scenarios.placing import place
 from stealtime.store.model import PlatformRecord
 from stealtime.store.run import Run
 from stealtime.store.writer import RunWriter
@@ -202,7 +203,7 @@ def test_guests_that_do_not_fit_together_are_told_before_a_boot(
 
 def test_a_load_gets_no_more_than_half_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = NeighbourSpec.model_validate({"kind": "process", "load": "memory-load", "block": "100MiB", "count": 2})
-    placement = Scenario(name="busy", neighbours=[spec]).place((0, 1), None)
+    placement = place(Scenario(name="busy", neighbours=[spec]), (0, 1), None)
     monkeypatch.setattr(neighbour_load, "read_memory_room", lambda: MemoryRoom(600 << 20, "MemAvailable"))
     refuse_too_much_memory(placement, None)
     monkeypatch.setattr(neighbour_load, "read_memory_room", lambda: MemoryRoom(599 << 20, "MemAvailable"))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from stealtime.campaigns.staying import Staying
-from stealtime.lab.platforms.model import HostThread
+from stealtime.lab.platforms.affinity import HostThread
 
 VCPU = HostThread("vcpu", "CPU 0/TCG", 41, (1,))
 EMULATOR = HostThread("emulator", "qemu", 40, (0,))

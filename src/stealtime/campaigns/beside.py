@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from stealtime.campaigns.host_views import host_views, with_guest_steal
-from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.planned import PlannedCell
 from stealtime.lab.host import Host
 from stealtime.lab.platforms.model import MachineRequest, Platform
 from stealtime.lab.platforms.share import Share
@@ -26,7 +26,7 @@ from stealtime.store.model import (
     PlacementRecord,
     ShareRecord,
 )
-from stealtime.store.results import ResultKind
+from stealtime.store.result_kinds import ResultKind
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap, NeighbourTable
 from stealtime.vocabulary.alignment import Alignment as ClockAlignment
 from stealtime.vocabulary.clock_agreement import host_agreement

@@ -7,6 +7,7 @@ from stealtime.campaigns.model import Campaign
 from stealtime.lab.processors import CpuSets
 from stealtime.lab.scenarios.model import SCENARIOS
 from stealtime.lab.scenarios.placement import Placement, ScenarioSkipped
+from stealtime.lab.scenarios.placing import place
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 
@@ -100,7 +101,7 @@ def find_places(campaign: Campaign, usable: Sequence[str], host: HostCpus, board
     started = [*([("this host", host.sets)] if is_here else []), *over_ssh.items()]
     return Places(
         here=here,
-        own=next(iter(here.values()), None) or SCENARIOS["alone"].place(host.allowed, None, host.sets),
+        own=next(iter(here.values()), None) or place(SCENARIOS["alone"], host.allowed, None, host.sets),
         there=there,
         skipped=tuple(nowhere.values()),
         skipped_words=tuple(
@@ -124,7 +125,7 @@ def _place(campaign: Campaign, host: HostCpus) -> tuple[dict[str, Placement], li
     skipped: list[SkippedScenario] = []
     for name in campaign.scenarios:
         try:
-            placements[name] = campaign.scenario(name).place(host.allowed, host.measured, host.sets)
+            placements[name] = place(campaign.scenario(name), host.allowed, host.measured, host.sets)
         except ScenarioSkipped as reason:
             skipped.append(SkippedScenario(name, reason.reason, reason.hint))
     return placements, skipped

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 from pydantic import AfterValidator, Field, JsonValue
 
 from stealtime.store.durations import DURATIONS
-from stealtime.store.results import ResultKind, Streams
+from stealtime.store.result_kinds import ResultKind, Streams
 from stealtime.vocabulary.quantities import NANOSECONDS, DurationNs
 from stealtime.vocabulary.toml_table import Table
 from stealtime.wire.message import ExtraGroup, ProbeRequest

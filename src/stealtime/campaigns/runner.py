@@ -42,7 +42,7 @@ from stealtime.campaigns.validity import is_usable
 from stealtime.lab.platforms.failure import read_tail
 from stealtime.store.cutting import INTERRUPTED, is_empty, marked_if_cancelled
 from stealtime.store.model import Failure, TrialRecord
-from stealtime.store.results import ResultKind, Streams
+from stealtime.store.result_kinds import ResultKind, Streams
 from stealtime.store.writer import DISK_FULL, DISK_FULL_HINT, DiskError, RunWriter
 from stealtime.vocabulary.errors import StealtimeError
 

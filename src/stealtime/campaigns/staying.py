@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Self
 
 from stealtime.campaigns.beside import Beside
-from stealtime.lab.platforms.model import HostThread, Machine
+from stealtime.lab.platforms.affinity import HostThread
+from stealtime.lab.platforms.model import Machine
 from stealtime.vocabulary.cpu_lists import format_cpus, parse_cpu_list
 from stealtime.vocabulary.findings import Finding
 

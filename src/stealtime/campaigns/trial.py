@@ -24,7 +24,7 @@ from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.neighbour_work import Work, cpus_to_use
 from stealtime.store.durations import DURATIONS
 from stealtime.store.model import Alignment, ClockAgreements, MachineRecord, TrialRecord
-from stealtime.store.results import ResultKind, Streams
+from stealtime.store.result_kinds import ResultKind, Streams
 from stealtime.store.writer import Tables
 from stealtime.vocabulary.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
 from stealtime.vocabulary.errors import StealtimeError

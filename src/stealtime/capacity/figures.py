@@ -8,7 +8,8 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
-from stealtime.capacity.use import Figure, GuestUse, ThreadsUse, Use, run_percent
+from stealtime.capacity.threads_use import ThreadsUse
+from stealtime.capacity.use import Figure, GuestUse, Use, run_percent
 from stealtime.vocabulary.readings import Absent
 
 _Seen = TypeVar("_Seen")

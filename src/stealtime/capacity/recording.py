@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
 from stealtime.capacity.guest import Guest, Kind
-from stealtime.capacity.use import CpuUse, Figure, GuestUse, ThreadsUse, Use, ViewUse
+from stealtime.capacity.threads_use import ThreadsUse
+from stealtime.capacity.use import CpuUse, Figure, GuestUse, Use, ViewUse
 from stealtime.vocabulary.readings import Absent
 
 HOST = "host"

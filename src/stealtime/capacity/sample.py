@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from stealtime.capacity.counters.parsers import ThreadCounts
 from stealtime.capacity.counters.quota import Throttled
 from stealtime.capacity.guest import Guest, GuestThread
+from stealtime.capacity.threads_use import ThreadsUse
 from stealtime.vocabulary.readings import Absent
-
-if TYPE_CHECKING:
-    from stealtime.capacity.use import ThreadsUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class ReadTwice:
 
     first: ThreadsRead
     last: ThreadsRead
-    uses: "dict[str, ThreadsUse | Absent]" = field(default_factory=dict, compare=False)
+    uses: dict[str, ThreadsUse | Absent] = field(default_factory=dict, compare=False)
     """What was made of them already, by the role of the threads."""
 
 

@@ -12,6 +12,7 @@ from stealtime.capacity.counters.parsers import CPU_COLUMNS, ThreadCounts
 from stealtime.capacity.counters.quota import Throttled
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.sample import GuestSample, GuestView, Sample
+from stealtime.capacity.threads_use import ThreadsUse
 from stealtime.vocabulary.readings import Absent
 
 Figure = float | Absent
@@ -31,15 +32,6 @@ class CpuUse(NamedTuple):
     """Instructions of guests under KVM; those under TCG and User-Mode Linux are in ``busy_percent`` only."""
     interrupts_percent: Figure
     steal_percent: Figure
-
-
-class ThreadsUse(NamedTuple):
-    """Some of a guest's threads together, in percent of one CPU."""
-
-    run_percent: float
-    wait_percent: float
-    dispatches_per_s: float
-    wait_per_dispatch_ns: Figure
 
 
 _NOTHING = ThreadsUse(0.0, 0.0, 0.0, Absent(absent="there is no such thread"))

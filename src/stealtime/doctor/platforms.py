@@ -9,6 +9,7 @@ from stealtime.lab.platforms.model import Availability, MachineRequest, Platform
 from stealtime.lab.platforms.traits import NATIVE
 from stealtime.lab.processors import CpuSets
 from stealtime.lab.scenarios.model import SCENARIOS
+from stealtime.lab.scenarios.placing import place
 from stealtime.vocabulary.errors import StealtimeError
 
 KVM_DEVICE = Subject(
@@ -67,7 +68,7 @@ async def _prove(platform: Platform, cpus: CpuSets) -> Availability:
     availability = await platform.check()
     if not availability.usable:
         return availability
-    placement = SCENARIOS["alone"].place(cpus.usable, None, cpus)
+    placement = place(SCENARIOS["alone"], cpus.usable, None, cpus)
     with temporary_folder() as folder:
         request = MachineRequest(
             vcpu_cpus=placement.vcpu_cpus,

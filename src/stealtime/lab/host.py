@@ -15,9 +15,10 @@ from pathlib import Path
 import stealtime
 from stealtime._core import hypervisor_signature
 from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.lab.platforms.leftovers import clear_leftovers
-from stealtime.lab.platforms.model import HostThread, Platform
+from stealtime.lab.platforms.model import Platform
 from stealtime.lab.platforms.shown_ids import threads_of
 from stealtime.lab.platforms.traits import NATIVE
 from stealtime.lab.processors import CPU_FOLDER, CpuSets, read_cpu_sets

@@ -13,7 +13,7 @@ from pathlib import Path
 from stealtime.store.documents import PARTIAL_PREFIX, TRIAL, read_document
 from stealtime.store.files import remove, sync, sync_folder, write_synced
 from stealtime.store.model import TrialRecord
-from stealtime.store.results import ResultKind, Streams
+from stealtime.store.result_kinds import ResultKind, Streams
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Model
 

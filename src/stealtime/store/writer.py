@@ -25,7 +25,7 @@ from stealtime.store.lock import take_lock
 from stealtime.store.model import Failure, Manifest, TrialRecord
 from stealtime.store.partial import PartialTrial
 from stealtime.store.placing import makes_way, place
-from stealtime.store.results import ResultKind, Streams
+from stealtime.store.result_kinds import ResultKind, Streams
 from stealtime.store.run import Run
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TrialOutcome

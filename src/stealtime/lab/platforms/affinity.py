@@ -2,13 +2,28 @@
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 from stealtime.lab.platforms.failure import MachineError
-from stealtime.lab.platforms.model import HostThread
 from stealtime.lab.platforms.shown_ids import shown_process, threads_of
+from stealtime.vocabulary.readings import STRICT
 
 Role = Literal["vcpu", "emulator", "agent", "control", "neighbour"]
+
+
+@dataclass(frozen=True)
+class HostThread:
+    """A thread of the host that belongs to a machine, and the CPUs it was seen to be allowed on."""
+
+    __pydantic_config__ = STRICT
+
+    role: Role
+    name: str
+    tid: int
+    """As ``/proc`` shows it, and the kernel's trace where ``/proc`` is that of the initial PID namespace."""
+    cpus: tuple[int, ...]
+    """Read back from the kernel after it was set."""
 
 
 def pin_thread(tid: int, cpus: Iterable[int]) -> None:

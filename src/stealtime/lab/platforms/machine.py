@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.cgroup import CpuGroup, cpu_group
 from stealtime.lab.platforms.failure import MachineError, last_words, read_tail
 from stealtime.lab.platforms.kvm_counters import CountersLook
-from stealtime.lab.platforms.model import BootRecord, HostThread, MachineRequest
+from stealtime.lab.platforms.model import BootRecord, MachineRequest
 from stealtime.lab.platforms.process import GuestProcess
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent, Facts, Reading

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.share import Share
 from stealtime.vocabulary.readings import STRICT, Absent, Facts, Reading
 from stealtime.wire.connection import AgentConnection
@@ -58,20 +59,6 @@ class MachineRequest:
     def cpus_of_emulator(self) -> tuple[int, ...]:
         """Where emulator threads run."""
         return self.emulator_cpus or self.housekeeping_cpus
-
-
-@dataclass(frozen=True)
-class HostThread:
-    """A thread of the host that belongs to a machine, and the CPUs it was seen to be allowed on."""
-
-    __pydantic_config__ = STRICT
-
-    role: Literal["vcpu", "emulator", "agent", "control", "neighbour"]
-    name: str
-    tid: int
-    """As ``/proc`` shows it, and the kernel's trace where ``/proc`` is that of the initial PID namespace."""
-    cpus: tuple[int, ...]
-    """Read back from the kernel after it was set."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.cgroup import CpuHierarchy, find_hierarchy
-from stealtime.lab.platforms.model import HostThread
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
 

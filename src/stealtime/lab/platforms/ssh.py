@@ -20,12 +20,13 @@ from typing import Any
 
 import asyncssh
 
+from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.lab.platforms.cgroup import CpuGroup
 from stealtime.lab.platforms.failure import MachineError, last_words, read_tail
 from stealtime.lab.platforms.kvm_counters import CountersLook
 from stealtime.lab.platforms.machine import NO_TSC_OFFSET, boot_record
-from stealtime.lab.platforms.model import Availability, BootRecord, HostThread, Machine, MachineRequest
+from stealtime.lab.platforms.model import Availability, BootRecord, Machine, MachineRequest
 from stealtime.lab.platforms.ssh_name import SshName
 from stealtime.lab.platforms.ssh_shell import ASK_HOST, MarkedShell, RemoteHost, parse_host
 from stealtime.lab.processors import CpuSets

@@ -21,7 +21,7 @@ import psutil
 
 from stealtime.lab.image.initramfs import Initramfs, pack_initramfs
 from stealtime.lab.libraries import find_library
-from stealtime.lab.platforms.affinity import list_shown_threads
+from stealtime.lab.platforms.affinity import HostThread, list_shown_threads
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.lab.platforms.cgroup import CpuGroup
 from stealtime.lab.platforms.failure import MachineError
@@ -34,7 +34,7 @@ from stealtime.lab.platforms.machine import (
     end_machine,
     own_cpu_group,
 )
-from stealtime.lab.platforms.model import Availability, HostThread, Machine, MachineRequest
+from stealtime.lab.platforms.model import Availability, Machine, MachineRequest
 from stealtime.lab.platforms.process import GuestProcess, guarded
 from stealtime.lab.platforms.shown_ids import shown_process
 from stealtime.vocabulary.errors import StealtimeError, UsageError

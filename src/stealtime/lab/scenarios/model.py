@@ -1,7 +1,7 @@
 """Scenarios as they are declared: how many vCPUs, on which CPUs, with which share, beside which neighbours.
 
 The keys of a file are the aliases of the fields, as in campaigns. ``builtin.toml`` holds those that come with
-stealtime; a campaign may define more. What a scenario means on a host is found by ``placement.place``.
+stealtime; a campaign may define more. What a scenario means on a host is found by ``placing.place``.
 """
 
 import re
@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from stealtime.lab.platforms.share import Share
-from stealtime.lab.processors import CpuSets
-from stealtime.lab.scenarios.placement import SAME_WORK, Load, Placement, place
+from stealtime.lab.scenarios.placement import SAME_WORK, Load
 from stealtime.lab.scenarios.real_hosts import RealHosts
 from stealtime.vocabulary.quantities import NANOSECONDS, DurationNs, SizeBytes
 
@@ -153,21 +152,6 @@ class Scenario(_Table):
         if self.hosts is not None and (self.neighbours or self.share is not None):
             raise ValueError("a scenario with 'hosts' has no neighbours and no share: they would be on this machine")
         return self
-
-    def place(self, host_cpus: tuple[int, ...], measured_cpu: int | None, sets: CpuSets | None = None) -> Placement:
-        """Find who runs on which CPU of this host.
-
-        Args:
-            host_cpus: The CPUs that "all" means, in order.
-            measured_cpu: The one to measure; None takes the last of those that the kernel keeps free, else of all:
-                CPU 0 takes interrupts that the others are spared.
-            sets: What else is known of the host's CPUs: which may be named though they are none of ``host_cpus``.
-
-        Raises:
-            UsageError: It names a CPU that does not exist or may not be used.
-            ScenarioSkipped: This host has not what it needs; another scenario in its place would not be honest.
-        """
-        return place(self, host_cpus, measured_cpu, sets)
 
     def document(self) -> dict[str, Any]:
         """Give the scenario as a file says it, defaults spelled out."""

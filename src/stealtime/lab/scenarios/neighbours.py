@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.host_views import HostDelays, HostLook, between, look
-from stealtime.lab.platforms.model import HostThread, Machine, MachineRequest, Platform
+from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
 from stealtime.lab.platforms.native import NativePlatform
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.throttling import Throttling, throttling_between

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict
 
-from stealtime.store.results import Result, ResultKind, Streams, read_as
+from stealtime.store.result_kinds import ResultKind, Streams
+from stealtime.store.results import Result, read_as
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Model
 from stealtime.wire.message import WholeOutcome

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.store.results import Streams
+from stealtime.store.result_kinds import Streams
 from stealtime.studies.stretch.results import HOST_COUNTERS
 
 if TYPE_CHECKING:
-    from stealtime.campaigns.beside import Beside
+    from stealtime.campaigns.booted import Beside
     from stealtime.capacity.guest import Guest, GuestThread
     from stealtime.capacity.recorder import Recorder
     from stealtime.lab.platforms.model import Machine

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import ConfigDict
 
-from stealtime.store.results import Result, ResultKind, Streams
+from stealtime.store.result_kinds import ResultKind, Streams
+from stealtime.store.results import Result
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import WholeOutcome
 

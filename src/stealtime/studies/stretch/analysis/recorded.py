@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from stealtime.campaigns.validity import is_usable
 from stealtime.capacity.figures import net_wait_percent
 from stealtime.capacity.recording import RecordedUse
-from stealtime.capacity.use import Figure, GuestUse, ThreadsUse, Use
+from stealtime.capacity.threads_use import ThreadsUse
+from stealtime.capacity.use import Figure, GuestUse, Use
 from stealtime.studies.stretch.analysis.provisioning import recorded_uses
 from stealtime.studies.stretch.companion import MACHINE
 from stealtime.studies.stretch.results import Contention

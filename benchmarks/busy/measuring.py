@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stealtime.campaigns.booted import Measured
 from stealtime.campaigns.events import Event
 from stealtime.campaigns.executor import LocalExecutor
 from stealtime.campaigns.file import find_campaign
 from stealtime.campaigns.overrides import Overrides, apply_overrides
 from stealtime.campaigns.session import Order, prepare
-from stealtime.campaigns.trial import Measured
 from stealtime.lab.processors import read_cpu_sets
 from stealtime.lab.strangers.look import StrangerLook, look
 from stealtime.lab.strangers.processes import TICK_NS, gains

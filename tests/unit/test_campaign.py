@@ -8,10 +8,9 @@ from stealtime.campaigns.aliases import wanted_platforms
 from stealtime.campaigns.estimate import History, estimate
 from stealtime.campaigns.file import builtin_names, find_campaign, read_campaign
 from stealtime.campaigns.model import Campaign
-from stealtime.campaigns.overrides import Overrides, apply_overrides, refuse_difference
+from stealtime.campaigns.overrides import Overrides, apply_overrides, refuse_difference, shorten
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import plan
-from stealtime.campaigns.short import shorten
 from stealtime.store.model import PlatformRecord
 from stealtime.vocabulary import quantities
 from stealtime.vocabulary.errors import StealtimeError, UsageError

@@ -11,7 +11,7 @@ from scripted_agent import PART_ROWS, ScriptedPlatform
 from test_cut_short import IN_PARTS, PARTS
 
 from stealtime.campaigns import progress
-from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.planned import PlannedCell
 from stealtime.store.run import Run
 from stealtime.wire.message import TrialRequest
 

@@ -7,7 +7,8 @@ import pytest
 from stealtime.campaigns.like_with_like import unlike_words
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.places import Places
-from stealtime.campaigns.planner import Plan, PlannedBoot
+from stealtime.campaigns.planned import PlannedBoot
+from stealtime.campaigns.planner import Plan
 from stealtime.lab.scenarios.model import SCENARIOS
 from stealtime.lab.scenarios.placing import place
 from stealtime.studies.latency.content.causes import CauseLine, ProbeCauses, TracedCell

@@ -16,10 +16,11 @@ import pytest
 from command import Command
 from scripted_agent import ScriptedPlatform
 
+from stealtime.campaigns.booted import KeepPart, Measured
 from stealtime.campaigns.file import read_campaign
 from stealtime.campaigns.places import HostCpus
-from stealtime.campaigns.planner import PlannedBoot, PlannedCell, plan
-from stealtime.campaigns.trial import KeepPart, Measured
+from stealtime.campaigns.planned import PlannedBoot, PlannedCell
+from stealtime.campaigns.planner import plan
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.stand import StandGuest
 from stealtime.protect.status import MemberStatus

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
-from stealtime.lab.platforms.model import HostThread
+from stealtime.lab.platforms.affinity import HostThread
 from stealtime.report import environment
 from stealtime.store.model import NeighbourRecord
 from stealtime.store.run import Run

@@ -11,9 +11,9 @@ from scripted_agent import CONTENTION, ScriptedPlatform
 
 from stealtime.campaigns.estimate import History, estimate
 from stealtime.campaigns.file import find_campaign
+from stealtime.campaigns.overrides import shorten
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import Plan, plan
-from stealtime.campaigns.short import shorten
 from stealtime.capacity.recorder import read_rows
 from stealtime.lab.platforms.kvm_counters import CountersGained
 from stealtime.report.claims.library import find_published

@@ -8,9 +8,9 @@ from pydantic import JsonValue
 
 from stealtime.campaigns.aliases import alias_words
 from stealtime.campaigns.file import find_campaign, read_campaign
+from stealtime.campaigns.overrides import shorten
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import plan
-from stealtime.campaigns.short import shorten
 from stealtime.protect.process_times import thread_times_ns
 from stealtime.store.model import PlatformRecord
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration

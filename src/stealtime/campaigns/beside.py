@@ -6,8 +6,8 @@ That agent's clocks are the host's: by its readings the neighbours' times are br
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 
+from stealtime.campaigns.booted import Beside
 from stealtime.campaigns.host_views import host_views, with_guest_steal
 from stealtime.campaigns.planned import PlannedCell
 from stealtime.lab.host import Host
@@ -16,9 +16,8 @@ from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.neighbour_load import Loaded, load_request
 from stealtime.lab.scenarios.neighbour_work import Worked
-from stealtime.lab.scenarios.neighbours import Neighbour, NeighbourResult, Neighbours, neighbours
+from stealtime.lab.scenarios.neighbours import Neighbour, NeighbourResult, neighbours
 from stealtime.lab.scenarios.placement import SAME_WORK, Placement
-from stealtime.lab.tracing.host import HostTracer
 from stealtime.store.model import (
     Alignment,
     NeighbourRecord,
@@ -45,18 +44,6 @@ _MOVED = "cpu_changed"
 
 class NeighbourError(StealtimeError):
     """A neighbour did not boot; the platform of the machine under test is not to blame."""
-
-
-@dataclass(frozen=True)
-class Beside:
-    """What is up around one machine."""
-
-    host: str
-    """Its name."""
-    placement: Placement
-    neighbours: Neighbours
-    tracer: HostTracer | None
-    """Records the host and reads its clocks; None where nothing needs that."""
 
 
 @asynccontextmanager

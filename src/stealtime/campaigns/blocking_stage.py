@@ -14,9 +14,9 @@ from typing import TypeVar
 import psutil
 
 from stealtime.campaigns.beside import placement_record
-from stealtime.campaigns.planner import PlannedBoot, PlannedCell
+from stealtime.campaigns.booted import KeepPart, Measured, keep_nothing
+from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.strangers import seen_record, watched_cpus
-from stealtime.campaigns.trial import KeepPart, Measured, keep_nothing
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.lab.strangers.look import between, look
 from stealtime.store.model import TrialRecord

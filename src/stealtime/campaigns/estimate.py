@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 
-from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
+from stealtime.campaigns.planned import PlannedBoot, PlannedCell
+from stealtime.campaigns.planner import Plan
 from stealtime.campaigns.registry import probes
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import SAME_WORK

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
+from stealtime.campaigns.planned import PlannedBoot, PlannedCell
+from stealtime.campaigns.planner import Plan
 from stealtime.store.model import Failure, TrialRecord
 
 

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from stealtime.campaigns.beside import Beside, set_up_beside
+from stealtime.campaigns.beside import set_up_beside
+from stealtime.campaigns.booted import Beside, Booted, KeepPart, Measured, keep_nothing
 from stealtime.campaigns.events import Observer
 from stealtime.campaigns.intention import stage_of
 from stealtime.campaigns.loops import choose_loop
-from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
+from stealtime.campaigns.planned import PlannedBoot, PlannedCell
+from stealtime.campaigns.planner import Plan
 from stealtime.campaigns.provenance import refuse_other_machine
-from stealtime.campaigns.trial import Around, KeepPart, Measured, TrialSettings, is_alive, keep_nothing, measure
+from stealtime.campaigns.trial import Around, TrialSettings, is_alive, measure
 from stealtime.lab.host import Host
 from stealtime.lab.platforms import below
 from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
@@ -21,38 +23,6 @@ from stealtime.lab.platforms.traits import NATIVE
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.store.model import LoopRecord, MachineRecord
 from stealtime.vocabulary.errors import StealtimeError
-
-
-class Booted(Protocol):
-    """A machine that is up, with what is around it."""
-
-    async def measure(self, cell: PlannedCell, keep: KeepPart = keep_nothing) -> Measured:
-        """Carry out one trial.
-
-        Args:
-            cell: What to measure.
-            keep: Awaited with each part of a trial that gives parts while it goes on.
-
-        Raises:
-            StealtimeError: There is no outcome.
-        """
-        ...
-
-    async def stop(self) -> bool:
-        """Ask the trial that is carried out to end now: ``measure`` then gives what was measured.
-
-        Returns:
-            False where it cannot be asked.
-        """
-        ...
-
-    async def is_alive(self) -> bool:
-        """Tell whether it answers, and all that is around it lives."""
-        ...
-
-    def end(self) -> str | None:
-        """Say why it, or what was around it, is gone; None as far as nothing is known."""
-        ...
 
 
 class Executor(Protocol):

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stealtime.campaigns.planner import Plan, PlannedBoot
+from stealtime.campaigns.planned import PlannedBoot
+from stealtime.campaigns.planner import Plan
 from stealtime.campaigns.probe import Stage
 from stealtime.campaigns.registry import probes
 from stealtime.lab.host import Host

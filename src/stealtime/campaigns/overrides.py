@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from stealtime.campaigns.model import Campaign
+from stealtime.campaigns.probe import given
 from stealtime.campaigns.registry import probes
-from stealtime.campaigns.short import shorten
 from stealtime.lab.scenarios.model import SCENARIOS
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.plain_errors import plain_message
@@ -41,6 +41,28 @@ class Overrides:
     kernel: str | None = None
     cell_timeout_ns: int | None = None
     lift_rt_throttling: bool = False
+
+
+def shorten(campaign: Campaign) -> Campaign:
+    """Give the short form of ``campaign``, as a campaign that has no shorter one.
+
+    Raises:
+        UsageError: It has none.
+    """
+    short = campaign.short
+    if short is None:
+        raise UsageError(
+            f"the campaign {campaign.name} has no short form",
+            hint="shorten it with options such as -D 1s --repetitions 1, or give it a table [short]",
+        )
+    own = given(short, ("platforms", "scenarios", "repetitions", "tracing"))
+    changed = [cells.model_copy(update=short.of(cells.probe).changes()) for cells in campaign.probes if cells.short]
+    if not changed:
+        raise UsageError(
+            f"the campaign {campaign.name} has nothing left in its short form",
+            hint="leave `short = false` away from one of its probes",
+        )
+    return campaign.model_copy(update={**own, "probes": changed, "short": None})
 
 
 def apply_overrides(campaign: Campaign, overrides: Overrides) -> Campaign:

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from stealtime.campaigns.aliases import alias_words, resolve
 from stealtime.campaigns.model import USABLE, Campaign
 from stealtime.campaigns.places import HostCpus, Places, SkippedScenario, find_places
+from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.probe import Stage
 from stealtime.campaigns.registry import probes
 from stealtime.lab.platforms.traits import traits_of
@@ -17,33 +18,6 @@ from stealtime.lab.scenarios.model import Scenario
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.store.model import Cell, PlatformRecord
 from stealtime.vocabulary.errors import StealtimeError, UsageError
-
-
-@dataclass(frozen=True)
-class PlannedCell:
-    """One trial to come."""
-
-    cell: Cell
-    repetition: int
-    duration_ns: int
-    max_samples: int | None
-
-    @property
-    def trial_id(self) -> str:
-        """The name of its folder."""
-        return self.cell.trial_id(self.repetition)
-
-
-@dataclass(frozen=True)
-class PlannedBoot:
-    """A machine to boot beside its neighbours, and what is measured on it one after the other."""
-
-    platform: str
-    scenario: str
-    repetition: int
-    cells: tuple[PlannedCell, ...]
-    host: str = "local"
-    """Its name."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from stealtime.campaigns import (
-    disturbance,
     keeping,
     kernels,
     loops,
@@ -30,7 +29,7 @@ CHECKS: tuple[Check, ...] = (
     provenance.refuse_resumption,
     kernels.refuse_unusable_kernel,
     requests.refuse_what_agents_refuse,
-    disturbance.refuse_disturbance_without_room,
+    requests.refuse_disturbance_without_room,
     loops.refuse_loops_too_long,
     rights.refuse_lifting_without_rights,
     rights.refuse_shares_without_rights,

@@ -16,9 +16,8 @@ from stealtime.vocabulary.toml_table import Table
 from stealtime.wire.message import ExtraGroup, ProbeRequest
 
 if TYPE_CHECKING:
-    from stealtime.campaigns.beside import Beside
-    from stealtime.campaigns.executor import Booted
-    from stealtime.campaigns.planner import PlannedBoot
+    from stealtime.campaigns.booted import Beside, Booted
+    from stealtime.campaigns.planned import PlannedBoot
     from stealtime.lab.platforms.model import Machine
     from stealtime.lab.platforms.traits import PlatformTraits
     from stealtime.lab.scenarios.placement import Placement

@@ -24,7 +24,7 @@ from stealtime.campaigns.events import (
     Observer,
     RunStarted,
 )
-from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.planned import PlannedCell
 from stealtime.campaigns.validity import is_usable, not_as_asked, reasons_of, too_short
 from stealtime.store.model import Failure, TrialRecord
 from stealtime.vocabulary.quantities import approximate_duration

@@ -8,6 +8,9 @@ from stealtime.campaigns.probe import Asked
 from stealtime.campaigns.registry import probes
 from stealtime.vocabulary.errors import UsageError
 
+_HIGHEST_PRIORITY = 99
+"""Of SCHED_FIFO."""
+
 
 def refuse_what_agents_refuse(intention: Intention) -> Sequence[str]:
     """Ask the probe of each cell whether its agent would carry the trial out.
@@ -33,4 +36,22 @@ def refuse_what_agents_refuse(intention: Intention) -> Sequence[str]:
                 refused = error
     if refused is not None:
         raise refused
+    return ()
+
+
+def refuse_disturbance_without_room(intention: Intention) -> Sequence[str]:
+    """See that the thread that disturbs has a priority above the probes'.
+
+    Raises:
+        UsageError: There is none: the agent would refuse such trials (``crates/probe/src/request.rs``).
+    """
+    if intention.plan.campaign.injection is None:
+        return ()
+    for boot in intention.on_machines:
+        if (priority := intention.priority_of(boot)) >= _HIGHEST_PRIORITY:
+            raise UsageError(
+                f"the injected disturbance needs a priority above that of the probes, and theirs is {priority} "
+                f"({boot.scenario})",
+                hint=f"measure with a priority of at most {_HIGHEST_PRIORITY - 1} (-p)",
+            )
     return ()

@@ -1,7 +1,7 @@
 """Whether the memory holds the machines of a plan and what they work on, and which CPUs the plan takes."""
 
 from stealtime.campaigns.intention import Intention
-from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.planned import PlannedCell
 from stealtime.campaigns.registry import probes
 from stealtime.lab.memory import read_memory_room, refuse_machine_of
 from stealtime.lab.platforms.traits import traits_of

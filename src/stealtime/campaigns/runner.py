@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stealtime.campaigns.beside import NeighbourError
+from stealtime.campaigns.booted import Booted, Measured
 from stealtime.campaigns.events import (
     Booting,
     Calibrating,
@@ -34,10 +35,10 @@ from stealtime.campaigns.events import (
     MachineLost,
     Observer,
 )
-from stealtime.campaigns.executor import Booted, Executor
-from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
+from stealtime.campaigns.executor import Executor
+from stealtime.campaigns.planned import PlannedBoot, PlannedCell
+from stealtime.campaigns.planner import Plan
 from stealtime.campaigns.provenance import OtherMakerError
-from stealtime.campaigns.trial import Measured
 from stealtime.campaigns.validity import is_usable
 from stealtime.lab.platforms.failure import read_tail
 from stealtime.store.cutting import INTERRUPTED, is_empty, marked_if_cancelled

@@ -5,17 +5,13 @@ A full form that measures for an hour a cell also bounds its samples; a short on
 """
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field, create_model
 
-from stealtime.campaigns.probe import ShortProbe, Tracing, given
+from stealtime.campaigns.probe import ShortProbe, Tracing
 from stealtime.campaigns.registry import probes
-from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.toml_table import Table
-
-if TYPE_CHECKING:
-    from stealtime.campaigns.model import Campaign
 
 
 class Short(Table):
@@ -55,25 +51,3 @@ def _short_model(tables: tuple[tuple[str, type[ShortProbe]], ...]) -> type[Short
 def _field(probe: str) -> str:
     # A model has attributes of its own, as ``register``.
     return f"of_{probe}"
-
-
-def shorten(campaign: "Campaign") -> "Campaign":
-    """Give the short form of ``campaign``, as a campaign that has no shorter one.
-
-    Raises:
-        UsageError: It has none.
-    """
-    short = campaign.short
-    if short is None:
-        raise UsageError(
-            f"the campaign {campaign.name} has no short form",
-            hint="shorten it with options such as -D 1s --repetitions 1, or give it a table [short]",
-        )
-    own = given(short, ("platforms", "scenarios", "repetitions", "tracing"))
-    changed = [cells.model_copy(update=short.of(cells.probe).changes()) for cells in campaign.probes if cells.short]
-    if not changed:
-        raise UsageError(
-            f"the campaign {campaign.name} has nothing left in its short form",
-            hint="leave `short = false` away from one of its probes",
-        )
-    return campaign.model_copy(update={**own, "probes": changed, "short": None})

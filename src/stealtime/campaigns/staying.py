@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from stealtime.campaigns.beside import Beside
+from stealtime.campaigns.booted import Beside
 from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.model import Machine
 from stealtime.vocabulary.cpu_lists import format_cpus, parse_cpu_list

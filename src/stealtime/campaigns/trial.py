@@ -1,18 +1,19 @@
 """One trial on a booted machine: clocks, what goes on around it, the measuring, clocks again, and the record of it."""
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stealtime.campaigns.beside import Beside, placement_record
+from stealtime.campaigns.beside import placement_record
+from stealtime.campaigns.booted import Beside, KeepPart, Measured
 from stealtime.campaigns.disturbance import KnownDisturbance
 from stealtime.campaigns.events import CellProgressed, Observer
 from stealtime.campaigns.host_views import with_guest_steal
 from stealtime.campaigns.hypervisor import HypervisorCounting
-from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.planned import PlannedCell
 from stealtime.campaigns.probe import Companion, Probe
 from stealtime.campaigns.registry import probes
 from stealtime.campaigns.strangers import findings_of
@@ -24,7 +25,6 @@ from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.neighbour_work import Work, cpus_to_use
 from stealtime.store.durations import DURATIONS
 from stealtime.store.model import Alignment, ClockAgreements, MachineRecord, TrialRecord
-from stealtime.store.result_kinds import ResultKind, Streams
 from stealtime.store.writer import Tables
 from stealtime.vocabulary.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
 from stealtime.vocabulary.errors import StealtimeError
@@ -67,24 +67,6 @@ class TrialSettings:
     """A longer trial is kept in parts, one at least so often."""
     injection: KnownDisturbance | None = None
     """A known disturbance of every trial."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A trial that has an outcome."""
-
-    record: TrialRecord
-    tables: Tables | None
-    """None where the record is all there is."""
-
-
-KeepPart = Callable[[TrialRecord, ResultKind, Streams], Awaitable[None]]
-"""Has a part of a trial on the disk: what came of the trial so far, the kind of its result, and the tables of what was
-measured since the part before."""
-
-
-async def keep_nothing(_record: TrialRecord, _kind: ResultKind, _streams: Streams) -> None:
-    """Let the parts of a trial go."""
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stealtime.campaigns.beside import (
-    Beside,
     lost_neighbour_record,
     neighbour_findings,
     neighbour_record,
     neighbour_table,
 )
+from stealtime.campaigns.booted import Beside
 from stealtime.campaigns.host_views import host_views
-from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.planned import PlannedCell
 from stealtime.campaigns.probe import Probe
 from stealtime.campaigns.registry import probes
 from stealtime.campaigns.staying import staying

@@ -12,7 +12,7 @@ from stealtime.vocabulary.quantities import approximate_duration, format_duratio
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from stealtime.campaigns.planner import PlannedBoot
+    from stealtime.campaigns.planned import PlannedBoot
     from stealtime.campaigns.session import Prepared
     from stealtime.lab.scenarios.placement import PlacedNeighbour
 

@@ -6,8 +6,9 @@ from typing import Literal
 
 from pydantic import Field, JsonValue, SerializeAsAny
 
+from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.kvm_counters import CountersGained
-from stealtime.lab.platforms.model import BootRecord, HostThread
+from stealtime.lab.platforms.model import BootRecord
 from stealtime.store.results import Result
 from stealtime.store.strangers import StrangersRecord
 from stealtime.vocabulary.alignment import Alignment as ClockAlignment

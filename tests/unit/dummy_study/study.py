@@ -11,7 +11,8 @@ from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, whole
 from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts
 from stealtime.report.catalogue.study import CatalogueStudy
 from stealtime.store.model import TrialRecord
-from stealtime.store.results import Result, ResultKind, Streams
+from stealtime.store.result_kinds import ResultKind, Streams
+from stealtime.store.results import Result
 from stealtime.store.run import Run
 from stealtime.store.tables import write_parquet
 from stealtime.wire.message import WakeupProbe, WholeOutcome

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from stealtime.campaigns.executor import Booted
-from stealtime.campaigns.planner import PlannedBoot
+from stealtime.campaigns.booted import Booted
+from stealtime.campaigns.planned import PlannedBoot
 from stealtime.campaigns.probe import Probe, ProbeCells, Stage
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.vocabulary.quantities import DurationNs

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from stealtime.campaigns.blocking_stage import BlockingStage, entered_in_thread
-from stealtime.campaigns.planner import PlannedBoot, PlannedCell
+from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.lab.platforms import below
 from stealtime.lab.platforms.qemu_flavour import paravirtual_accelerator
 from stealtime.lab.scenarios.placement import Placement

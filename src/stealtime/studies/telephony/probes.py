@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from stealtime.campaigns.executor import Booted
-from stealtime.campaigns.planner import PlannedBoot
+from stealtime.campaigns.booted import Booted
+from stealtime.campaigns.planned import PlannedBoot
 from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, Stage, whole
 from stealtime.lab.platforms.traits import PlatformTraits
 from stealtime.lab.scenarios.placement import Placement

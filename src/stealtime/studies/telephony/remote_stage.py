@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from stealtime.campaigns.planner import PlannedBoot
+from stealtime.campaigns.planned import PlannedBoot
 from stealtime.lab.image.cache import hash_file
 from stealtime.lab.image.kernel import find_kernel
 from stealtime.lab.platforms.leftovers import make_short_folder

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from stealtime.campaigns.blocking_stage import BlockingStage
-from stealtime.campaigns.planner import PlannedBoot, PlannedCell
+from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.stand import NotProtectedError
 from stealtime.store.results import Result

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from stealtime.campaigns.blocking_stage import entered_in_thread
-from stealtime.campaigns.planner import PlannedBoot
+from stealtime.campaigns.planned import PlannedBoot
 from stealtime.lab.platforms.qemu_flavour import paravirtual_accelerator
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement

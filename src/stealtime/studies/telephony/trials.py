@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from pydantic import JsonValue
 
-from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.planned import PlannedCell
 from stealtime.store.results import Result
 from stealtime.studies.telephony.calls.sessions import attempt_sessions
 from stealtime.studies.telephony.calls.trials import call, call_failover

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stealtime._core import EVENT_KINDS, attribute_native, attribute_user_mode, attribute_virtual
-from stealtime.lab.platforms.model import HostThread
+from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.store.model import TrialRecord
 from stealtime.store.run import Trial

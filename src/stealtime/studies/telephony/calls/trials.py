@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.planned import PlannedCell
 from stealtime.campaigns.probe import whole
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.numbers import CallNumbers

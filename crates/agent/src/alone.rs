@@ -10,6 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use stealtime_analysis::{HeldBack, Pause, Period, Series, SeriesInput, Spacing, Summary};
+use stealtime_console::document::{
+    Head, NOT_VALID, OVER_THRESHOLD, SCHEMA_VERSION, conclude, create, fill, tell, write_findings,
+};
+use stealtime_console::quantities::nanoseconds;
+use stealtime_console::remarks;
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::running::Taken;
 use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial};
@@ -17,10 +22,7 @@ use stealtime_wire::{Facts, Finding, Injection, Layout, Probe, StreamName, Trial
 
 use crate::claims::Claims;
 use crate::cpu_choice::one_cpu;
-use crate::document::{Head, NOT_VALID, OVER_THRESHOLD, SCHEMA_VERSION, conclude, create, fill, tell, write_findings};
 use crate::probes::{Common, ProbeCommand};
-use crate::quantities::nanoseconds;
-use crate::remarks;
 use crate::restore::{Watchdog, put_back_leftovers};
 use crate::tables;
 

@@ -9,6 +9,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
+use stealtime_console::document::{Head, NOT_VALID, SCHEMA_VERSION, conclude, create, fill, tell, write_findings};
+use stealtime_console::quantities::{nanoseconds, parse_bytes};
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::running::Taken;
 use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial};
@@ -17,8 +19,6 @@ use stealtime_wire::{Facts, Probe, StreamName, TrialOutcome, TrialRequest};
 use crate::claims::Claims;
 use crate::cpu_choice::all_cpus;
 use crate::cpu_list::CpuList;
-use crate::document::{Head, NOT_VALID, SCHEMA_VERSION, conclude, create, fill, tell, write_findings};
-use crate::quantities::{nanoseconds, parse_bytes};
 use crate::tables;
 
 /// A calibration is long enough to be scaled once it has taken this share of the wished time, or [`LONG_NS`].

@@ -2,10 +2,10 @@
 //! those that this process inherited.
 
 use anyhow::{Context, Result, bail};
+use stealtime_console::remarks;
 use stealtime_probe::processor_sets::{ProcessorSets, named};
 
 use crate::cpu_list::CpuList;
-use crate::remarks;
 
 /// Of a probe that measures one CPU: the last of those that the kernel keeps free, else of those inherited.
 ///

@@ -9,20 +9,35 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, wait, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getgid, getppid, getuid};
 
-use crate::arguments::Guard;
 use crate::cgroup;
 
 /// What a shell adds to the number of the signal that ended a command.
 const SIGNAL_EXIT_BASE: i32 = 128;
+
+/// `guard`
+#[derive(Debug, Args)]
+pub struct Guard {
+    /// Put the command into this cgroup (a folder with a file cgroup.procs); repeatable, once per hierarchy
+    #[arg(long = "cgroup", value_name = "PATH")]
+    pub cgroups: Vec<PathBuf>,
+    /// Run the command in its own PID namespace, so that all its descendants are killed too
+    #[arg(long)]
+    pub pid_namespace: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
 
 /// Runs the command; gives its exit code.
 pub fn run(guard: &Guard) -> Result<ExitCode> {

@@ -17,13 +17,14 @@ use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::unistd::sync;
-
+use stealtime_console::remarks;
 use stealtime_probe::clock::Settling;
+use stealtime_witness::WitnessCommand;
+use stealtime_witness::counter::{OnReboot, Server};
 
 use crate::arguments::{Arguments, Command};
-use crate::counter::{OnReboot, Server};
 use crate::discipline::DisciplineError;
-use crate::{alone, channel, discipline, network, remarks, serve};
+use crate::{alone, channel, discipline, network, serve};
 
 /// One path a line, in the order of loading.
 const MODULES: &str = "/etc/stealtime/modules";
@@ -84,7 +85,7 @@ fn serve_machine() -> Result<()> {
 
 fn run_program(program: &str) -> Result<()> {
     let counter = match parse_program(program)? {
-        Command::Counter(counter) => counter,
+        Command::Witness(WitnessCommand::Counter(counter)) => counter,
         // On the console; the machine is switched off when it is over.
         Command::Probe(probe) => return alone::measure(&probe).map(|_| ()),
         _ => bail!("{RUN_ARGUMENT}{program}: only the counter and a probe can be run in place of a channel"),
@@ -172,7 +173,7 @@ mod tests {
     #[test]
     fn a_program_stands_in_one_word() {
         let parsed = parse_program("counter,tcp=7000,udp=7001,memory=64MiB,dirty=200/10ms").unwrap();
-        let Command::Counter(counter) = parsed else { panic!("{parsed:?}") };
+        let Command::Witness(WitnessCommand::Counter(counter)) = parsed else { panic!("{parsed:?}") };
         assert_eq!(counter.memory, 64 << 20);
         assert_eq!(counter.dirty, "200/10ms".parse().unwrap());
         for wrong in ["", "counter", "counter,tcp", "counter,tcp=x", "teapot,tcp=1"] {

@@ -1,20 +1,67 @@
 //! `load`: a load without a control plane.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use anyhow::Result;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
+use stealtime_console::document::{Head, NOT_VALID, conclude, create, fill, tell, write_findings};
+use stealtime_console::quantities::{nanoseconds, parse_bytes};
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::facts;
 use stealtime_probe::load::RunningLoad;
 use stealtime_wire::{Facts, LoadOutcome, LoadRequest};
 
-use crate::arguments::{Load, LoadKind};
-use crate::document::{Head, NOT_VALID, conclude, create, fill, tell, write_findings};
+use crate::cpu_list::CpuList;
 use crate::load::write_table;
-use crate::quantities::nanoseconds;
+
+/// What `load` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LoadKind {
+    /// Arithmetic that fits the first-level cache
+    Cpu,
+    /// Copying from one block to another
+    Memory,
+}
+
+/// `load`
+#[derive(Debug, Args)]
+pub struct Load {
+    /// The CPUs to load, e.g. 1 or 0,2-3 [default: those that this process may run on]
+    #[arg(short = 'a', long, value_name = "CPUS", value_parser = CpuList::parse)]
+    pub cpu: Option<CpuList>,
+    /// What the load does
+    #[arg(short, long, value_enum, default_value_t = LoadKind::Cpu)]
+    pub kind: LoadKind,
+    /// Size of each of the two blocks that `memory` copies between, larger than all caches, e.g. 9MB
+    #[arg(long, value_name = "SIZE", default_value = "9MB", value_parser = parse_bytes)]
+    pub block: u64,
+    /// Number of threads, all with the same load
+    #[arg(short, long, default_value_t = 1)]
+    pub threads: u32,
+    /// SCHED_FIFO priority of the threads; 0 for ordinary scheduling
+    #[arg(short, long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=99))]
+    pub priority: u32,
+    /// Load in phases: how long each phase is on
+    #[arg(long, value_name = "DURATION", requires = "off", value_parser = humantime::parse_duration)]
+    pub on: Option<Duration>,
+    /// How long the pause after each phase is
+    #[arg(long, value_name = "DURATION", requires = "on", value_parser = humantime::parse_duration)]
+    pub off: Option<Duration>,
+    /// How long to load, e.g. 10s, 1m30s
+    #[arg(short = 'D', long, default_value = "10s", value_parser = humantime::parse_duration)]
+    pub duration: Duration,
+    /// Print one JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Write when the load was on, and its work, to this Arrow IPC stream file
+    #[arg(long, value_name = "FILE")]
+    pub rows: Option<PathBuf>,
+}
 
 /// `stealtime-agent load`
 pub fn run(load: &Load) -> Result<ExitCode> {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use stealtime_console::quantities::nanoseconds;
 use stealtime_probe::clock::TscRate;
 use stealtime_probe::tick::calibrate_on;
 use stealtime_wire::{Probe, Switch, Tick, Wakeup};
 
 use crate::cpu_list::CpuList;
-use crate::quantities::nanoseconds;
 
 pub const EXIT_CODES: &str =
     "Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 over --max-overhead, 4 measured but not valid";

@@ -7,17 +7,24 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use clap::Args;
 use nix::unistd::{Pid, getppid, setsid};
+use stealtime_console::remarks;
 use stealtime_probe::throttling;
-
-use crate::arguments::Restore;
-use crate::remarks;
 
 /// What the watched process says before it closes the pipe by itself.
 const FAREWELL: &[u8] = b"put back";
 
 /// A killed process closes its files a little before it is gone; more than this is no longer that.
 const END_PATIENCE: Duration = Duration::from_secs(5);
+
+/// `restore`
+#[derive(Debug, Args)]
+pub struct Restore {
+    /// First wait until standard input is closed, that is, until the process at its other end has ended
+    #[arg(long)]
+    pub when_closed: bool,
+}
 
 /// Restores, after standard input was closed if asked.
 pub fn run(restore: &Restore) -> Result<ExitCode> {

@@ -9,6 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use stealtime_console::document::{Head, NOT_VALID, conclude, create, fill, tell, write_findings};
+use stealtime_console::quantities::{nanoseconds, parse_bytes};
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::running::Taken;
 use stealtime_probe::tick::calibrate_on;
@@ -20,8 +22,6 @@ use stealtime_wire::{
 use crate::claims::Claims;
 use crate::cpu_choice::{all_cpus, one_cpu};
 use crate::cpu_list::CpuList;
-use crate::document::{Head, NOT_VALID, conclude, create, fill, tell, write_findings};
-use crate::quantities::{nanoseconds, parse_bytes};
 use crate::restore::{Watchdog, put_back_leftovers};
 use crate::tables;
 

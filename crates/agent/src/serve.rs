@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use stealtime_console::remarks;
 use stealtime_probe::clock::{Settling, TscRate, read_clocks};
 use stealtime_probe::load::{LoadError, LoadRecording};
 use stealtime_probe::observer::this_thread;
@@ -29,7 +30,6 @@ use self::parts::Parts;
 use crate::channel::{self, Channel};
 use crate::load::{self, Loading};
 use crate::process_one::is_process_one;
-use crate::remarks;
 use crate::restore::{Watchdog, put_back_leftovers};
 use crate::streams::{BULK_ALIGNMENT_BYTES, TableWriter, write_frames, write_to_disk};
 use crate::tables;

@@ -11,7 +11,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 /// Each crate of ours and those of ours that it stands on; from shared to special.
-const MAY_USE: [(&str, &[&str]); 20] = [
+const MAY_USE: [(&str, &[&str]); 22] = [
     ("wire", &[]),
     ("owner", &[]),
     ("memory", &[]),
@@ -22,7 +22,9 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("trace", &["owner", "wire"]),
     ("probe", &["memory", "owner", "trace", "wire"]),
     ("media", &[]),
-    ("agent", &["analysis", "media", "memory", "probe", "trace", "wire"]),
+    ("console", &["wire"]),
+    ("witness", &["console", "media", "memory", "probe", "wire"]),
+    ("agent", &["analysis", "console", "media", "probe", "trace", "wire", "witness"]),
     ("core", &["analysis", "attribution", "overheads", "owner", "schedulability", "wire"]),
     ("pagetrack", &[]),
     ("fpstate", &[]),

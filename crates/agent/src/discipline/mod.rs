@@ -27,8 +27,7 @@ use thiserror::Error;
 
 use edge::{EdgeError, EdgeFinder, Reading};
 use servo::{Edge, Servo};
-
-use crate::remarks;
+use stealtime_console::remarks;
 
 /// `rtc_read_time()` of the kernel, in seconds since 1970.
 const SECONDS: &str = "/sys/class/rtc/rtc0/since_epoch";

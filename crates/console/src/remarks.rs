@@ -1,0 +1,52 @@
+//! What is said on standard error, where perhaps nobody is left to hear it.
+//!
+//! A terminal that was closed answers a write with `EIO`, a pipe that nobody reads with `EPIPE`. `eprintln!` panics
+//! then, and a measurement would lose its figures for a line about how far it is.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+/// Says a line.
+pub fn say(line: impl Display) {
+    write(&format!("{line}\n"));
+}
+
+/// Writes a text as it stands, in one piece.
+pub fn write(text: &str) {
+    // Nowhere is left to say that it failed.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Says what went wrong, for a person.
+pub fn error(error: &anyhow::Error) {
+    say(format_args!("error: {}", in_full(error)));
+}
+
+/// An error with all that led to it, in one sentence. Some say their cause themselves; nothing is said twice.
+pub fn in_full(error: &anyhow::Error) -> String {
+    let mut causes = error.chain().map(ToString::to_string);
+    let first = causes.next().unwrap_or_default();
+    causes.fold(first, |told, cause| if told.contains(&cause) { told } else { format!("{told}: {cause}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("no memory for 1 samples (4 bytes): {source}")]
+    struct SaysItsCause {
+        source: io::Error,
+    }
+
+    #[test]
+    fn a_cause_that_an_error_says_itself_is_not_said_again() {
+        let error = SaysItsCause { source: io::Error::other("the disk is full") };
+        let error = Err::<(), _>(error).context("nothing was measured").unwrap_err();
+        assert_eq!(in_full(&error), "nothing was measured: no memory for 1 samples (4 bytes): the disk is full");
+        let plain = Err::<(), _>(io::Error::other("the disk is full")).context("nothing was written").unwrap_err();
+        assert_eq!(in_full(&plain), "nothing was written: the disk is full");
+    }
+}

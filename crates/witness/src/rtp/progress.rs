@@ -1,0 +1,80 @@
+//! Progress on standard error: one line that is written over at a terminal, one a second otherwise.
+
+use std::io::{self, IsTerminal};
+
+use stealtime_console::remarks;
+
+use crate::stamps::monotonic_ns;
+
+/// Tells now and then how far it is.
+pub struct Progress {
+    is_quiet: bool,
+    at_terminal: bool,
+    started_ns: u64,
+    told_ns: u64,
+    packets: u64,
+}
+
+/// What there is to tell.
+#[derive(Debug, Clone, Copy)]
+pub struct State {
+    pub streams: usize,
+    pub packets: u64,
+    /// Since the last packet came; of no sender.
+    pub silent_ns: Option<u64>,
+}
+
+impl Progress {
+    pub fn begin(is_quiet: bool) -> Self {
+        let now_ns = monotonic_ns();
+        let at_terminal = io::stderr().is_terminal();
+        Self { is_quiet, at_terminal, started_ns: now_ns, told_ns: now_ns, packets: 0 }
+    }
+
+    /// Tells the state if it is time to. A terminal that is gone is no reason to stop.
+    pub fn show(&mut self, state: impl FnOnce() -> State) {
+        let pace_ns = if self.at_terminal { 200_000_000 } else { 1_000_000_000 };
+        let now_ns = monotonic_ns();
+        if self.is_quiet || now_ns - self.told_ns < pace_ns {
+            return;
+        }
+        let line = self.line(&state(), now_ns);
+        let end = if self.at_terminal { "\x1b[K\r" } else { "\n" };
+        remarks::write(&format!("{line}{end}"));
+    }
+
+    /// Leaves the last line as it stands.
+    pub fn finish(&self) {
+        if !self.is_quiet && self.at_terminal && self.told_ns != self.started_ns {
+            remarks::say("");
+        }
+    }
+
+    fn line(&mut self, state: &State, now_ns: u64) -> String {
+        let seconds = |ns: u64| ns as f64 * 1e-9;
+        let rate = state.packets.saturating_sub(self.packets) as f64 / seconds(now_ns - self.told_ns).max(1e-9);
+        let elapsed_s = seconds(now_ns - self.started_ns);
+        (self.told_ns, self.packets) = (now_ns, state.packets);
+        let silent = state.silent_ns.map(|ns| format!("   silent {:6.3} s", seconds(ns))).unwrap_or_default();
+        format!(
+            "{elapsed_s:6.1} s   streams {:>5}   packets {:>9}   {rate:7.0}/s{silent}",
+            state.streams, state.packets
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_streams_packets_rate_and_silence() {
+        let mut progress = Progress { is_quiet: true, at_terminal: false, started_ns: 0, told_ns: 0, packets: 0 };
+        let state = State { streams: 2, packets: 50, silent_ns: Some(12_000_000) };
+        let line = progress.line(&state, 500_000_000);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(words.join(" "), "0.5 s streams 2 packets 50 100/s silent 0.012 s");
+        let next = progress.line(&State { packets: 60, silent_ns: None, ..state }, 1_000_000_000);
+        assert!(next.ends_with(" 20/s"), "{next}");
+    }
+}

@@ -5,10 +5,15 @@
 //! exactly the sequence number it asked for, their chain the one that it computes itself, and whatever else
 //! an answer says must not lie before what an earlier answer said.
 
+use std::hash::{BuildHasher, RandomState};
+
 use serde::Serialize;
 
 use crate::counter::extend_chain;
 use crate::counter::protocol::{Answer, Operation, Outcome, Request};
+
+/// More of a flow or way are only counted.
+pub const MOST_VIOLATIONS: usize = 1000;
 
 /// What must not happen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -65,6 +70,12 @@ pub enum Violation {
     },
     /// The check at the end did not come about.
     CheckFailed { reason: String },
+}
+
+/// A number that no other client has, but for a chance of one in 2^64.
+pub fn draw_client() -> u64 {
+    // The seed of a hash map is the one random number that the standard library gives.
+    RandomState::new().hash_one(std::process::id())
 }
 
 /// What one flow knows.

@@ -11,6 +11,7 @@ mod blackout;
 pub mod counter;
 mod counting;
 mod judge;
+mod kept;
 mod round_trips;
 mod rtp;
 mod silence;

@@ -10,8 +10,9 @@
 
 use serde::Serialize;
 
-use crate::blackout::line::{LEAST_INTERVALS, Line, Silence};
+use crate::blackout::line::{LEAST_INTERVALS, Line, ProbedSilence};
 use crate::blackout::pace::Pause;
+use crate::silence::Silence;
 
 /// What is usual on a path: this share of its answers comes so little later than due, of those that do not come
 /// together with others. A blackout makes one long step and then a burst, so that many of them do not change it.
@@ -83,17 +84,15 @@ pub fn judge(line: &Line, stamps: Stamps, threshold_ns: Option<u64>) -> Judged {
         threshold_ns.unwrap_or((LEAST_INTERVALS * line.interval_ns).max(LEAST_NS) + USUAL_TIMES * usual_ns);
     let pauses = pauses_as_seen(line, stamps);
     let mut judged = Judged { usual_ns, threshold_ns, blackouts: Vec::new(), unjudged: Vec::new() };
-    for silence in &line.silences {
-        if silence.to_ns - silence.from_ns <= threshold_ns {
-            continue;
-        }
+    for probed in line.long_silences.items.iter().filter(|probed| probed.silence.length_ns() > threshold_ns) {
+        let silence = &probed.silence;
         let (from_ns, to_ns) = witnessed(silence, &pauses, threshold_ns);
         if to_ns.saturating_sub(from_ns) > threshold_ns {
-            judged.blackouts.push(blackout(line, silence, to_ns - from_ns, threshold_ns));
+            judged.blackouts.push(blackout(line, probed, to_ns - from_ns, threshold_ns));
         } else {
             judged.unjudged.push(Unjudged {
                 from_monotonic_ns: silence.from_ns,
-                silence_ns: silence.to_ns - silence.from_ns,
+                silence_ns: silence.length_ns(),
                 own_pause_ns: covered(silence, &pauses),
             });
         }
@@ -106,7 +105,7 @@ pub fn judge(line: &Line, stamps: Stamps, threshold_ns: Option<u64>) -> Judged {
 fn pauses_as_seen(line: &Line, stamps: Stamps) -> Vec<Pause> {
     let trip_ns = line.fastest_ns();
     let from_ns = |pause: &Pause| pause.from_ns + if stamps == Stamps::Kernel { trip_ns } else { 0 };
-    let seen = line.pauses.iter().map(|pause| Pause { from_ns: from_ns(pause), to_ns: pause.to_ns + trip_ns });
+    let seen = line.pauses.items.iter().map(|pause| Pause { from_ns: from_ns(pause), to_ns: pause.to_ns + trip_ns });
     seen.collect()
 }
 
@@ -141,19 +140,19 @@ fn around<'pauses>(silence: &Silence, pauses: &'pauses [Pause]) -> &'pauses [Pau
     &pauses[first..end.max(first)]
 }
 
-fn blackout(line: &Line, silence: &Silence, witnessed_ns: u64, slack_ns: u64) -> Blackout {
-    let Silence { from_ns, to_ns, ended, first_sent_ns, lasted_until_ns, first, end } = *silence;
+fn blackout(line: &Line, probed: &ProbedSilence, witnessed_ns: u64, slack_ns: u64) -> Blackout {
+    let ProbedSilence { silence, first_sent_ns, lasted_until_ns, first, end } = *probed;
     let at_least_ns = lasted_until_ns.saturating_sub(first_sent_ns + line.fastest_ns()).min(witnessed_ns);
-    let own_pause_ns = to_ns - from_ns - witnessed_ns;
+    let own_pause_ns = silence.length_ns() - witnessed_ns;
     // A short pause of our own leaves an end of it unsure, as an interval does. A long one would be blamed on them.
-    let longest_ns = if own_pause_ns <= slack_ns { to_ns - from_ns } else { witnessed_ns };
+    let longest_ns = if own_pause_ns <= slack_ns { silence.length_ns() } else { witnessed_ns };
     Blackout {
-        from_monotonic_ns: from_ns,
-        to_monotonic_ns: to_ns,
-        ended,
+        from_monotonic_ns: silence.from_ns,
+        to_monotonic_ns: silence.to_ns,
+        ended: silence.ended,
         length_ns: at_least_ns.midpoint(longest_ns),
         at_least_ns,
-        at_most_ns: to_ns - from_ns,
+        at_most_ns: silence.length_ns(),
         own_pause_ns,
         sent: line.sent_within(first, end),
         lost: line.lost_within(first, end),

@@ -6,6 +6,8 @@ use hdrhistogram::Histogram;
 
 use crate::blackout::bits::Bits;
 use crate::blackout::pace::{Pause, Turn};
+use crate::kept::Kept;
+use crate::silence::{Silence, Silences};
 
 /// Silences, pauses and probes out of order of which more is kept than a count.
 const MOST_KEPT: usize = 100_000;
@@ -16,14 +18,10 @@ const RECENT: usize = 4096;
 /// A silence shorter than this many intervals is not even looked at: two answers of an even path are one apart.
 pub const LEAST_INTERVALS: u64 = 3;
 
-/// From one answer to the next, where that was long.
+/// A long silence, and the probes that were sent in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Silence {
-    /// The last answer before it.
-    pub from_ns: u64,
-    /// The first after it, or when nobody listened any more.
-    pub to_ns: u64,
-    pub ended: bool,
+pub struct ProbedSilence {
+    pub silence: Silence,
     /// When the first probe after those that were answered was really sent: whatever took its answer away was there
     /// when that was due.
     pub first_sent_ns: u64,
@@ -35,33 +33,11 @@ pub struct Silence {
     pub end: u64,
 }
 
-/// How often something was, and the first of them.
-#[derive(Debug, Clone, Default)]
-pub struct Numbers {
-    pub count: u64,
-    kept: Vec<u64>,
-}
-
-impl Numbers {
-    fn add(&mut self, number: u64) {
-        self.count += 1;
-        if self.kept.len() < MOST_KEPT {
-            self.kept.push(number);
-        }
-    }
-
-    /// How many of those that are kept are in a range.
-    pub fn within(&self, first: u64, end: u64) -> u64 {
-        self.kept.iter().filter(|&&number| (first..end).contains(&number)).count() as u64
-    }
-}
-
 /// What was seen so far.
 #[derive(Debug, Clone)]
 pub struct Line {
     pub interval_ns: u64,
     start_ns: u64,
-    shortest_ns: u64,
     sent: Bits,
     answered: Bits,
     recent: Vec<u64>,
@@ -69,49 +45,41 @@ pub struct Line {
     first: Option<u64>,
     last: Option<u64>,
     highest: Option<u64>,
-    last_answer_ns: Option<u64>,
     pub unsent: u64,
     pub missed: u64,
-    pub duplicated: Numbers,
-    pub reordered: Numbers,
+    pub duplicated: Kept<u64, MOST_KEPT>,
+    pub reordered: Kept<u64, MOST_KEPT>,
     /// From sending to the first answer.
     pub trips: Histogram<u64>,
     /// By how much one answer came later after the one before than an interval, where they did not come together.
     pub excess: Histogram<u64>,
-    pub silences: Vec<Silence>,
-    /// Those that are not kept.
-    pub more_silences: u64,
-    pub longest_ns: u64,
-    pub pauses: Vec<Pause>,
-    pub pauses_total: u64,
+    pub silences: Silences,
+    pub long_silences: Kept<ProbedSilence, MOST_KEPT>,
+    pub pauses: Kept<Pause, MOST_KEPT>,
     pub longest_pause_ns: u64,
 }
 
 impl Line {
-    /// Silences from `shortest_ns` on are kept.
+    /// Silences longer than `shortest_ns` are kept.
     pub fn new(start_ns: u64, interval_ns: u64, shortest_ns: u64) -> Result<Self, hdrhistogram::CreationError> {
         Ok(Self {
             interval_ns,
             start_ns,
-            shortest_ns,
             sent: Bits::default(),
             answered: Bits::default(),
             recent: vec![0; RECENT],
             first: None,
             last: None,
             highest: None,
-            last_answer_ns: None,
             unsent: 0,
             missed: 0,
-            duplicated: Numbers::default(),
-            reordered: Numbers::default(),
+            duplicated: Kept::default(),
+            reordered: Kept::default(),
             trips: Histogram::new(3)?,
             excess: Histogram::new(3)?,
-            silences: Vec::new(),
-            more_silences: 0,
-            longest_ns: 0,
-            pauses: Vec::new(),
-            pauses_total: 0,
+            silences: Silences::new(shortest_ns),
+            long_silences: Kept::default(),
+            pauses: Kept::default(),
             longest_pause_ns: 0,
         })
     }
@@ -121,7 +89,8 @@ impl Line {
         if self.first.is_some() {
             self.missed += turn.missed;
             if let Some(pause) = turn.pause {
-                self.paused(pause);
+                self.longest_pause_ns = self.longest_pause_ns.max(pause.to_ns - pause.from_ns);
+                self.pauses.add(pause);
             }
             self.unsent += u64::from(!is_taken);
         }
@@ -129,14 +98,6 @@ impl Line {
         self.sent.add(turn.number);
         self.recent[recent(turn.number)] = now_ns;
         self.last = Some(turn.number);
-    }
-
-    fn paused(&mut self, pause: Pause) {
-        self.pauses_total += 1;
-        self.longest_pause_ns = self.longest_pause_ns.max(pause.to_ns - pause.from_ns);
-        if self.pauses.len() < MOST_KEPT {
-            self.pauses.push(pause);
-        }
     }
 
     /// A probe was answered.
@@ -156,46 +117,33 @@ impl Line {
         if self.highest > Some(number) {
             self.reordered.add(number);
         }
-        if let Some(before_ns) = self.last_answer_ns {
-            self.stepped(before_ns, at_ns, Some(number));
+        // Those that come together, after a silence or because the path lets them out so, are one.
+        if let Some(silent_ns) = self.silences.current_ns(at_ns).filter(|&ns| ns >= self.interval_ns / 2) {
+            let _ = self.excess.record(silent_ns.saturating_sub(self.interval_ns));
+        }
+        if let Some(silence) = self.silences.answered(at_ns) {
+            self.keep(silence, Some(number));
         }
         self.highest = self.highest.max(Some(number));
-        self.last_answer_ns = self.last_answer_ns.max(Some(at_ns));
         // They grow with what they hold, and refuse only what no 64 bits hold.
         let _ = self.trips.record(at_ns.saturating_sub(self.sent_ns(number)));
     }
 
     /// Nothing more is waited for: what is silent since its last answer is so until now.
     pub fn finish(&mut self, now_ns: u64) {
-        if let Some(before_ns) = self.last_answer_ns {
-            self.stepped(before_ns, now_ns, None);
+        if let Some(silence) = self.silences.finish(now_ns) {
+            self.keep(silence, None);
         }
     }
 
-    /// Nothing was heard from the one moment to the other, when this probe was answered, if one was.
-    fn stepped(&mut self, from_ns: u64, to_ns: u64, answered: Option<u64>) {
-        // Two stamps of the kernel may be brought over in the other order, by some hundred nanoseconds.
-        let length_ns = to_ns.saturating_sub(from_ns);
-        // Those that come together, after a silence or because the path lets them out so, are one.
-        if answered.is_some() && length_ns >= self.interval_ns / 2 {
-            let _ = self.excess.record(length_ns.saturating_sub(self.interval_ns));
-        }
-        self.longest_ns = self.longest_ns.max(length_ns);
-        if length_ns <= self.shortest_ns {
-            return;
-        }
-        if self.silences.len() >= MOST_KEPT {
-            self.more_silences += 1;
-            return;
-        }
+    /// Keeps a long silence; at its end this probe was answered, if one was.
+    fn keep(&mut self, silence: Silence, answered: Option<u64>) {
         let first = self.highest.map_or(0, |highest| highest + 1);
-        let end = to_ns.saturating_sub(self.start_ns).div_ceil(self.interval_ns);
-        self.silences.push(Silence {
-            from_ns,
-            to_ns,
-            ended: answered.is_some(),
-            first_sent_ns: self.first_sent(first).map_or(to_ns, |number| self.sent_ns(number)),
-            lasted_until_ns: self.lasted_until_ns(first, to_ns, answered),
+        let end = silence.to_ns.saturating_sub(self.start_ns).div_ceil(self.interval_ns);
+        self.long_silences.add(ProbedSilence {
+            silence,
+            first_sent_ns: self.first_sent(first).map_or(silence.to_ns, |number| self.sent_ns(number)),
+            lasted_until_ns: self.lasted_until_ns(first, silence.to_ns, answered),
             first,
             end: end.max(first),
         });
@@ -226,11 +174,6 @@ impl Line {
     /// The fastest round trip: one that waits for others, as in held output, is not the path's.
     pub fn fastest_ns(&self) -> u64 {
         if self.trips.is_empty() { 0 } else { self.trips.min() }
-    }
-
-    /// How long no answer has come.
-    pub fn silent_ns(&self, now_ns: u64) -> Option<u64> {
-        self.last_answer_ns.map(|last_ns| now_ns.saturating_sub(last_ns))
     }
 
     /// The first probe that counts.
@@ -307,28 +250,26 @@ pub(super) mod tests {
     #[test]
     fn what_is_never_answered_is_lost_and_the_silence_is_from_answer_to_answer() {
         let line = line_of(100, |number| (!(40..60).contains(&number)).then_some(200_000));
-        let silence = Silence {
-            from_ns: 39_200_000,
-            to_ns: 60_200_000,
-            ended: true,
+        let silence = ProbedSilence {
+            silence: Silence { from_ns: 39_200_000, to_ns: 60_200_000, ended: true },
             first_sent_ns: 40_000_000,
             lasted_until_ns: 59_000_000,
             first: 40,
             end: 61,
         };
-        assert_eq!(line.silences, [silence]);
+        assert_eq!(line.long_silences.items, [silence]);
         assert_eq!((line.count_sent(), line.count_answered()), (100, 80));
         assert_eq!((line.sent_within(40, 61), line.lost_within(40, 61), line.lost_within(0, u64::MAX)), (21, 20, 20));
-        assert_eq!((line.reordered.count, line.duplicated.count, line.longest_ns), (0, 0, 21_000_000));
+        assert_eq!((line.reordered.count, line.duplicated.count, line.silences.longest_ns), (0, 0, 21_000_000));
     }
 
     #[test]
     fn what_is_held_is_silent_but_not_lost() {
         let line = line_of(100, |number| Some(if (40..60).contains(&number) { (60 - number) * 1_000_000 } else { 0 }));
-        assert_eq!(line.silences.len(), 1);
+        assert_eq!(line.long_silences.items.len(), 1);
         assert_eq!(line.lost_within(0, u64::MAX), 0);
-        let silence = line.silences[0];
-        assert_eq!((silence.from_ns, silence.to_ns), (39_000_000, 60_000_000));
+        let silence = line.long_silences.items[0];
+        assert_eq!((silence.silence.from_ns, silence.silence.to_ns), (39_000_000, 60_000_000));
         assert_eq!((silence.first_sent_ns, silence.lasted_until_ns), (40_000_000, 60_000_000));
     }
 
@@ -344,18 +285,16 @@ pub(super) mod tests {
     #[test]
     fn nothing_counts_before_the_first_answer_and_silence_at_the_end_has_not_ended() {
         let mut line = line_of(100, |number| (20..80).contains(&number).then_some(0));
-        assert_eq!((line.count_sent(), line.silences.len()), (80, 0));
+        assert_eq!((line.count_sent(), line.long_silences.count), (80, 0));
         line.finish(100_000_000);
-        let silence = Silence {
-            from_ns: 79_000_000,
-            to_ns: 100_000_000,
-            ended: false,
+        let silence = ProbedSilence {
+            silence: Silence { from_ns: 79_000_000, to_ns: 100_000_000, ended: false },
             first_sent_ns: 80_000_000,
             lasted_until_ns: 99_000_000,
             first: 80,
             end: 100,
         };
-        assert_eq!(line.silences, [silence]);
+        assert_eq!(line.long_silences.items, [silence]);
         assert_eq!(line.lost_within(silence.first, silence.end), 20);
     }
 
@@ -371,6 +310,6 @@ pub(super) mod tests {
     fn the_longest_silences_of_a_bad_path_are_bounded_in_memory() {
         let probes = 4 * (MOST_KEPT as u64 + 50);
         let line = line_of(probes, |number| number.is_multiple_of(4).then_some(0));
-        assert_eq!((line.silences.len(), line.more_silences), (MOST_KEPT, 49));
+        assert_eq!((line.long_silences.items.len(), line.long_silences.left_out()), (MOST_KEPT, 49));
     }
 }

@@ -40,7 +40,7 @@ use crate::blackout::progress::Progress;
 use crate::blackout::report::Report;
 use crate::blackout::settings::CONNECT_INTERVALS;
 use crate::blackout::sight::{Sight, Watched, Way, now_ns};
-use crate::counting::flow::draw_client;
+use crate::judge::draw_client;
 use crate::silence::Moment;
 
 const WRONG_USAGE: u8 = 2;

@@ -38,9 +38,9 @@ impl WayState {
         Self {
             way: sight.way,
             answered: sight.line.count_answered(),
-            silent_ns: sight.line.silent_ns(now_ns),
-            longest_silence_ns: sight.line.longest_ns,
-            violations: sight.violations_total,
+            silent_ns: sight.line.silences.current_ns(now_ns),
+            longest_silence_ns: sight.line.silences.longest_ns,
+            violations: sight.violations.count,
             connection_losses: sight.losses.len(),
         }
     }

@@ -87,7 +87,7 @@ impl Report {
         Self {
             head: Head::of(&findings),
             started,
-            duration_ns: stopped.monotonic_ns.saturating_sub(started.monotonic_ns),
+            duration_ns: stopped.since_ns(started),
             interval_ns: to_ns(settings.interval),
             max_gap_ns: settings.max_gap.map(to_ns),
             ways,
@@ -154,8 +154,8 @@ impl WayReport {
         let Judged { usual_ns, threshold_ns, blackouts, unjudged } = judging::judge(&sight.line, stamps, threshold_ns);
         let line = &sight.line;
         let place = |blackout: judging::Blackout| {
-            let since_start_ns = blackout.from_monotonic_ns.saturating_sub(started.monotonic_ns);
-            Placed { start_wall_ns: started.wall_ns + since_start_ns, since_start_ns, blackout }
+            let from = started.at(blackout.from_monotonic_ns.max(started.monotonic_ns));
+            Placed { start_wall_ns: from.wall_ns, since_start_ns: from.since_ns(started), blackout }
         };
         Self {
             way: sight.way,
@@ -167,22 +167,22 @@ impl WayReport {
             duplicated: line.duplicated.count,
             unsent: line.unsent,
             round_trip_ns: RoundTrips::of(&line.trips),
-            longest_silence_ns: line.longest_ns,
+            longest_silence_ns: line.silences.longest_ns,
             usual_ns,
             threshold_ns,
             stamped_by_kernel: sight.by_kernel,
             stamped_by_process: sight.by_process,
             last_value: sight.last_value,
-            violations_total: sight.violations_total,
+            violations_total: sight.violations.count,
             connection_lived: (sight.way == Way::Tcp).then_some(sight.losses.is_empty()),
-            own_pauses: line.pauses_total,
+            own_pauses: line.pauses.count,
             longest_own_pause_ns: line.longest_pause_ns,
             missed: line.missed,
             blackouts: blackouts.into_iter().map(place).collect(),
             unjudged,
-            not_kept: line.more_silences,
+            not_kept: line.long_silences.left_out(),
             to: sight.to,
-            violations: sight.violations,
+            violations: sight.violations.items,
             connection_losses: sight.losses,
         }
     }
@@ -204,8 +204,9 @@ fn findings(sight: &Sight) -> Vec<Finding> {
         let text = format!("{way}: {} answers had no room in this machine's socket", sight.overflowed);
         tell("socket_overflow", FindingLevel::Invalidates, text, Some("take a longer --interval"));
     }
-    if line.more_silences > 0 {
-        let text = format!("{way}: {} more silences were not kept", line.more_silences);
+    let not_kept = line.long_silences.left_out();
+    if not_kept > 0 {
+        let text = format!("{way}: {not_kept} more silences were not kept");
         tell("silences_not_kept", FindingLevel::Invalidates, text, Some("take a longer --interval or --threshold"));
     }
     if sight.last_value.is_none() {

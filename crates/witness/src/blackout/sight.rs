@@ -10,10 +10,8 @@ use stealtime_probe::clock::SampleClock;
 use crate::blackout::asking::Heard;
 use crate::blackout::line::Line;
 use crate::blackout::pace::Turn;
-use crate::judge::Violation;
-
-/// More violations are only counted.
-const MOST_KEPT: usize = 1000;
+use crate::judge::{MOST_VIOLATIONS, Violation};
+use crate::kept::Kept;
 
 /// How a machine is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -60,8 +58,7 @@ pub struct Sight {
     pub to: String,
     pub line: Line,
     pub last_value: Option<u64>,
-    pub violations: Vec<Found>,
-    pub violations_total: u64,
+    pub violations: Kept<Found, MOST_VIOLATIONS>,
     /// Of the TCP connection.
     pub losses: Vec<Loss>,
     /// Answers for which the kernel had no room.
@@ -82,8 +79,7 @@ impl Sight {
             to,
             line,
             last_value: None,
-            violations: Vec::new(),
-            violations_total: 0,
+            violations: Kept::default(),
             losses: Vec::new(),
             overflowed: 0,
             by_kernel: 0,
@@ -97,10 +93,7 @@ impl Sight {
         self.line.answered(heard.number, at_ns);
         self.last_value = last_value;
         for violation in heard.violations {
-            self.violations_total += 1;
-            if self.violations.len() < MOST_KEPT {
-                self.violations.push(Found { at_monotonic_ns: at_ns, violation });
-            }
+            self.violations.add(Found { at_monotonic_ns: at_ns, violation });
         }
     }
 }

@@ -184,7 +184,7 @@ impl Connection {
 
     fn is_silent(&self, watched: &Watched, reconnect: Duration) -> bool {
         let now = now_ns();
-        let silent_ns = watched.sight().line.silent_ns(now).unwrap_or(0).min(now - self.since_ns);
+        let silent_ns = watched.sight().line.silences.current_ns(now).unwrap_or(0).min(now - self.since_ns);
         Duration::from_nanos(silent_ns) >= reconnect
     }
 }

@@ -1,6 +1,5 @@
 //! A flow, one continued count: ask, wait for the answer, judge it, pause, ask for the next.
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,12 +47,6 @@ pub struct Flow {
     first_by: Instant,
     stop: Arc<AtomicBool>,
     record: Arc<Mutex<Record>>,
-}
-
-/// A number that no other client has, but for a chance of one in 2^64.
-pub fn draw_client() -> u64 {
-    // The seed of a hash map is the one random number that the standard library gives.
-    RandomState::new().hash_one(std::process::id())
 }
 
 impl Flow {

@@ -7,7 +7,7 @@
 
 mod ask;
 mod counter_state;
-pub mod flow;
+mod flow;
 mod progress;
 mod record;
 mod report;
@@ -31,12 +31,12 @@ pub use ask::run as run_ask;
 pub use settings::{Ask, Count};
 
 use crate::counter::protocol::Operation;
-use crate::counting::flow::{Flow, Refusal, Way, draw_client};
+use crate::counting::flow::{Flow, Refusal, Way};
 use crate::counting::progress::Progress;
 use crate::counting::record::{Finding, Protocol, Record};
 use crate::counting::report::{Check, Report, name};
 use crate::counting::settings::VIOLATED;
-use crate::judge::Violation;
+use crate::judge::{Violation, draw_client};
 use crate::silence::Moment;
 
 /// For the check at the end: the memory of a translated guest is verified at some 100 MB/s.

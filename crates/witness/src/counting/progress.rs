@@ -54,7 +54,7 @@ impl Progress {
     }
 
     fn line(&mut self, records: &[Record], now: Moment) -> String {
-        let since = |moment: Moment| now.monotonic_ns.saturating_sub(moment.monotonic_ns) as f64 * 1e-9;
+        let since = |moment: Moment| now.since_ns(moment) as f64 * 1e-9;
         let (elapsed_s, interval_s) = (since(self.started), since(self.last));
         let mut line = format!("{elapsed_s:6.1} s");
         for protocol in [Protocol::Tcp, Protocol::Udp] {
@@ -67,12 +67,14 @@ impl Progress {
             let rate = (acknowledged - before) as f64 / interval_s.max(1e-9);
             let value = flows.iter().map(|flow| flow.last_value).max().unwrap_or_default();
             let silent_s =
-                flows.iter().filter_map(|flow| flow.silences.current_ns(now)).max().unwrap_or_default() as f64 * 1e-9;
+                flows.iter().filter_map(|flow| flow.silences.current_ns(now.monotonic_ns)).max().unwrap_or_default()
+                    as f64
+                    * 1e-9;
             let name = name(protocol);
             // Writing into a String cannot fail.
             let _ = write!(line, "   {name} {rate:6.0}/s  value {value:>8}  silent {silent_s:6.3} s");
         }
-        let violations: u64 = records.iter().map(|record| record.violations).sum();
+        let violations: u64 = records.iter().map(|record| record.findings.count).sum();
         let _ = write!(line, "   violations {violations}");
         self.last = now;
         line

@@ -5,11 +5,12 @@ use serde::Serialize;
 
 use crate::counter::protocol::Answer;
 use crate::counting::wire::Effort;
-use crate::judge::Violation;
-use crate::silence::{Moment, Silences};
+use crate::judge::{MOST_VIOLATIONS, Violation};
+use crate::kept::Kept;
+use crate::silence::{Moment, Silence, Silences};
 
-/// More violations of a flow are only counted.
-const MOST_KEPT: usize = 1000;
+/// More outages of a flow are only counted.
+const MOST_OUTAGES: usize = 10_000;
 
 /// Over what a flow counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -28,6 +29,30 @@ pub struct Finding {
     pub at: Moment,
     #[serde(flatten)]
     pub violation: Violation,
+}
+
+/// A silence that was longer than is asked for, as documents tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Outage {
+    /// The last answer before it.
+    start_monotonic_ns: u64,
+    start_wall_ns: u64,
+    length_ns: u64,
+    /// Whether an answer ended it; if not, it was still silent when the client stopped.
+    ended: bool,
+}
+
+impl Outage {
+    /// One that was over `now`, or not yet.
+    fn of(silence: &Silence, now: Moment) -> Self {
+        let start = now.at(silence.from_ns);
+        Self {
+            start_monotonic_ns: start.monotonic_ns,
+            start_wall_ns: start.wall_ns,
+            length_ns: silence.length_ns(),
+            ended: silence.ended,
+        }
+    }
 }
 
 /// What one flow has seen.
@@ -53,9 +78,8 @@ pub struct Record {
     pub round_trips: Histogram<u64>,
     /// When no answers came.
     pub silences: Silences,
-    pub findings: Vec<Finding>,
-    /// How many there were.
-    pub violations: u64,
+    pub outages: Kept<Outage, MOST_OUTAGES>,
+    pub findings: Kept<Finding, MOST_VIOLATIONS>,
 }
 
 impl Record {
@@ -72,8 +96,8 @@ impl Record {
             lost: false,
             round_trips,
             silences: Silences::new(threshold_ns),
-            findings: Vec::new(),
-            violations: 0,
+            outages: Kept::default(),
+            findings: Kept::default(),
         }
     }
 
@@ -84,7 +108,9 @@ impl Record {
         self.mismatches = answer.mismatches;
         // Grows as needed; it refuses only what no 64 bits hold.
         let _ = self.round_trips.record(now.monotonic_ns.saturating_sub(answer.sent_ns));
-        self.silences.answered(now);
+        if let Some(silence) = self.silences.answered(now.monotonic_ns) {
+            self.outages.add(Outage::of(&silence, now));
+        }
         for violation in found {
             self.found(now, violation);
         }
@@ -92,10 +118,13 @@ impl Record {
 
     /// Counts a violation, and keeps it if it is among the first.
     pub fn found(&mut self, at: Moment, violation: Violation) {
-        self.violations += 1;
-        if self.findings.len() < MOST_KEPT {
-            let client = self.client.clone();
-            self.findings.push(Finding { protocol: self.protocol, client, at, violation });
+        self.findings.add(Finding { protocol: self.protocol, client: self.client.clone(), at, violation });
+    }
+
+    /// No more answers are waited for.
+    pub fn finish(&mut self, now: Moment) {
+        if let Some(silence) = self.silences.finish(now.monotonic_ns) {
+            self.outages.add(Outage::of(&silence, now));
         }
     }
 }
@@ -126,6 +155,19 @@ mod tests {
         for value in 0..1500 {
             record.found(Moment { monotonic_ns: value, wall_ns: 0 }, Violation::Repeated { value });
         }
-        assert_eq!((record.violations, record.findings.len()), (1500, MOST_KEPT));
+        assert_eq!((record.findings.count, record.findings.items.len()), (1500, MOST_VIOLATIONS));
+    }
+
+    #[test]
+    fn an_outage_has_its_start_on_both_clocks() {
+        let mut record = Record::new(Protocol::Udp, 1, 100, Histogram::new(3).unwrap());
+        let at = |monotonic_ns| Moment { monotonic_ns, wall_ns: monotonic_ns + 1_000_000 };
+        for now in [5000, 5100, 5201, 5210] {
+            record.answered(at(now), &right_answer(1), Vec::new());
+        }
+        record.finish(at(6000));
+        let ended = Outage { start_monotonic_ns: 5100, start_wall_ns: 1_005_100, length_ns: 101, ended: true };
+        let lasting = Outage { start_monotonic_ns: 5210, start_wall_ns: 1_005_210, length_ns: 790, ended: false };
+        assert_eq!((record.outages.items, record.outages.count), (vec![ended, lasting], 2));
     }
 }

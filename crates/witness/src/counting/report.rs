@@ -8,10 +8,10 @@ use serde::Serialize;
 use stealtime_console::document::SCHEMA_VERSION;
 
 use crate::counting::counter_state::CounterState;
-use crate::counting::record::{Finding, Protocol, Record};
+use crate::counting::record::{Finding, Outage, Protocol, Record};
 use crate::counting::settings::Count;
 use crate::round_trips::RoundTrips;
-use crate::silence::{Moment, Silence};
+use crate::silence::Moment;
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
@@ -68,30 +68,30 @@ struct FlowReport {
     round_trip_ns: Option<RoundTrips>,
     longest_silence_ns: u64,
     silences_total: u64,
-    silences: Vec<Silence>,
+    silences: Vec<Outage>,
 }
 
 impl Report {
     /// From what the flows have seen until `stopped`, and a check at the end.
     pub fn of(count: &Count, started: Moment, stopped: Moment, mut records: Vec<Record>, check: Check) -> Self {
         for record in &mut records {
-            record.silences.finish(stopped);
+            record.finish(stopped);
         }
         let lives: Vec<bool> =
             of_protocol(&records, Protocol::Tcp).map(|record| !record.lost && record.acknowledged > 0).collect();
         let of_check = u64::from(check.finding.is_some());
         let mut violations: Vec<Finding> =
-            records.iter().flat_map(|record| record.findings.iter().cloned()).chain(check.finding).collect();
+            records.iter().flat_map(|record| record.findings.items.iter().cloned()).chain(check.finding).collect();
         violations.sort_by_key(|finding| finding.at.monotonic_ns);
         Self {
             schema_version: SCHEMA_VERSION,
             agent_version: env!("CARGO_PKG_VERSION"),
             settings: Settings::of(count),
             started,
-            duration_ns: stopped.monotonic_ns.saturating_sub(started.monotonic_ns),
+            duration_ns: stopped.since_ns(started),
             requests: records.iter().map(|record| record.requests).sum(),
             acknowledged: records.iter().map(|record| record.acknowledged).sum(),
-            violations_total: records.iter().map(|record| record.violations).sum::<u64>() + of_check,
+            violations_total: records.iter().map(|record| record.findings.count).sum::<u64>() + of_check,
             violations,
             tcp_lived: (!lives.is_empty()).then(|| lives.iter().all(|&lives| lives)),
             longest_outage_ns: by_protocol(&records, |records| {
@@ -136,7 +136,7 @@ impl Report {
         }
         writeln!(output, "violations: {}", self.violations_total)?;
         for finding in &self.violations {
-            let seconds = finding.at.monotonic_ns.saturating_sub(self.started.monotonic_ns) as f64 * 1e-9;
+            let seconds = finding.at.since_ns(self.started) as f64 * 1e-9;
             writeln!(output, "  after {seconds:.3} s, {}: {:?}", name(finding.protocol), finding.violation)?;
         }
         Ok(())
@@ -170,10 +170,10 @@ impl FlowReport {
             resent: record.effort.resent,
             late_answers: record.effort.late,
             connection_lost: record.lost,
-            violations: record.violations,
+            violations: record.findings.count,
             longest_silence_ns: record.silences.longest_ns,
-            silences_total: record.silences.count,
-            silences: record.silences.kept,
+            silences_total: record.outages.count,
+            silences: record.outages.items,
         }
     }
 }

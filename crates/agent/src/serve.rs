@@ -3,7 +3,7 @@
 //! One thread reads the channel, one runs the trial, this one decides and writes. While a trial runs nothing
 //! is sent unless the machine has a CPU besides the measured one.
 
-mod parts;
+mod running;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,17 +16,18 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use stealtime_console::remarks;
 use stealtime_probe::clock::{Settling, TscRate, read_clocks};
+use stealtime_probe::keeping::Taker;
 use stealtime_probe::load::{LoadError, LoadRecording};
 use stealtime_probe::observer::this_thread;
 use stealtime_probe::processor_sets::nameable_cpus;
-use stealtime_probe::{RunningTrial, Trial, TrialError, facts, scheduling, tick};
+use stealtime_probe::{RunningTrial, Trial, facts, scheduling, tick};
 use stealtime_trace::TraceError;
 use stealtime_wire::{
     ClockReading, FrameDecoder, FrameKind, FromAgent, LoadRequest, MachineThread, PROTOCOL_VERSION, StreamName,
     ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialRequest, encode_frame,
 };
 
-use self::parts::Parts;
+use self::running::{Ended, Parts, Running, Watched};
 use crate::channel::{self, Channel};
 use crate::load::{self, Loading};
 use crate::process_one::is_process_one;
@@ -88,7 +89,7 @@ enum Event {
     Closed,
     /// What came was not a message.
     Broken(anyhow::Error),
-    Finished(Box<Result<TrialEnd, TrialError>>),
+    Finished(Ended),
     /// The trial waits until its samples are taken away.
     PartDue,
     LoadStopped(Box<Result<LoadRecording, LoadError>>),
@@ -134,26 +135,6 @@ fn read_messages(mut input: Box<dyn Read + Send>, events: &Sender<Event>) -> Res
     }
 }
 
-/// A trial under way.
-struct Running {
-    number: u64,
-    request: TrialRequest,
-    parts: Parts,
-    rate: TscRate,
-    trial: Arc<RunningTrial>,
-    watched: Option<Watched>,
-    all_cpus: Vec<u32>,
-    /// Alive while RT throttling may be lifted.
-    _watchdog: Option<Watchdog>,
-}
-
-/// What was told of a trial so far.
-#[derive(Default)]
-struct Watched {
-    samples: usize,
-    longest: u32,
-}
-
 struct Server {
     output: Box<dyn Write + Send>,
     bulk: Option<File>,
@@ -187,7 +168,10 @@ impl Server {
             match event {
                 Event::Message(ToAgent::Shutdown {}) | Event::Closed => break self.abandon(inbox),
                 Event::Message(message) => self.answer(message)?,
-                Event::Finished(result) => self.finish_after_part(result)?,
+                Event::Finished(end) => {
+                    let end = self.running.as_mut().and_then(|running| running.ended(end));
+                    self.finish(end)?;
+                }
                 Event::PartDue => self.send_part_if_due()?,
                 Event::LoadStopped(result) => self.finish_load(*result)?,
                 Event::Broken(error) => {
@@ -229,7 +213,11 @@ impl Server {
             ToAgent::StopTracing { trial } => self.stop_tracing(trial),
             ToAgent::StartLoad { trial, load } => self.start_load(trial, &load),
             ToAgent::StopLoad { trial } => self.stop_load(trial),
-            ToAgent::PartStored { trial } => self.part_stored(trial),
+            ToAgent::PartStored { trial } => {
+                let running = self.running.as_mut().filter(|running| running.number == trial);
+                let end = running.and_then(Running::part_stored);
+                self.finish(end)
+            }
             ToAgent::CancelTrial {} => {
                 if let Some(running) = &self.running {
                     running.trial.cancel();
@@ -308,10 +296,32 @@ impl Server {
         Ok(())
     }
 
-    fn finish(&mut self, result: Result<TrialEnd, TrialError>) -> Result<()> {
+    fn taker(&self, every_ns: u64, is_beside: bool) -> Taker {
+        let events = self.events.clone();
+        // The server has ended if it does not listen; whoever waits is stopped then.
+        Taker { every_ns, is_beside, wake: Box::new(move || drop(events.send(Event::PartDue))) }
+    }
+
+    /// Sends what was measured since the last part, if it is time and that one is stored.
+    fn send_part_if_due(&mut self) -> Result<()> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let Some(recorder) = running.trial.recorder() else { return Ok(()) };
+        let Some((source, outcome)) = running.next_part(&recorder) else { return Ok(()) };
+        let number = running.number;
+        self.bulk_position = 0;
+        for stream in [StreamName::Samples, StreamName::Events] {
+            let table = |output: &mut dyn Write| tables::write_part(&source, &outcome, stream, output);
+            self.send_table(number, stream, true, &table)?;
+        }
+        self.send(&FromAgent::Checkpoint(Box::new(outcome)))
+    }
+
+    /// Tells how the trial ended, if it has.
+    fn finish(&mut self, end: Option<Ended>) -> Result<()> {
+        let Some(result) = end else { return Ok(()) };
         let Some(running) = self.running.take() else { return Ok(()) };
         scheduling::allow(&running.all_cpus).context("the agent's CPUs cannot be put back")?;
-        match result {
+        match *result {
             Err(error) => {
                 let hint = error.hint();
                 self.fail(Some(running.number), error.to_string(), hint)
@@ -419,8 +429,7 @@ impl Server {
         let (Some(watched), Some(recorder)) = (&mut running.watched, running.trial.recorder()) else {
             return Ok(());
         };
-        watched.longest = watched.longest.max(recorder.longest_since(watched.samples));
-        watched.samples = recorder.len();
+        watched.look(&recorder);
         if recorder.origin() == 0 {
             return Ok(());
         }

@@ -5,8 +5,10 @@ use std::time::Duration;
 use stealtime_probe::clock::monotonic_raw_ns;
 use thiserror::Error;
 
-use super::NEAR;
 use super::servo::Edge;
+
+/// How long to sleep between readings while the edge is near.
+const NEAR: Duration = Duration::from_millis(1);
 
 /// How long before the expected moment readings begin, at least.
 const MARGIN_NS: u64 = 3_000_000;

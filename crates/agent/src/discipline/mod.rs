@@ -19,7 +19,6 @@ mod sys;
 use std::io;
 use std::process::ExitCode;
 use std::thread;
-use std::time::Duration;
 
 use anyhow::Context;
 use stealtime_probe::clock::{monotonic_raw_ns, realtime_ns};
@@ -93,6 +92,3 @@ fn read() -> Result<Reading, DisciplineError> {
     let second = text.trim().parse().map_err(|error| DisciplineError::Rtc(io::Error::other(error)))?;
     Ok(Reading { before_ns, second, after_ns: monotonic_raw_ns() })
 }
-
-/// How long to sleep between readings while the edge is near.
-const NEAR: Duration = Duration::from_millis(1);

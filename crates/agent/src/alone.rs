@@ -11,14 +11,14 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use stealtime_analysis::{HeldBack, Pause, Period, Series, SeriesInput, Spacing, Summary};
 use stealtime_console::document::{
-    Head, NOT_VALID, OVER_THRESHOLD, SCHEMA_VERSION, conclude, create, fill, tell, write_findings,
+    Head, NOT_VALID, OVER_THRESHOLD, RowFile, SCHEMA_VERSION, conclude, tell, write_findings,
 };
 use stealtime_console::quantities::nanoseconds;
 use stealtime_console::remarks;
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::running::Taken;
 use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial};
-use stealtime_wire::{Facts, Finding, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
+use stealtime_wire::{Facts, Finding, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
 
 use crate::claims::Claims;
 use crate::cpu_choice::one_cpu;
@@ -66,11 +66,10 @@ impl Bench {
         let request = TrialRequest {
             max_samples: common.max_samples,
             lift_rt_throttling: common.lift_rt_throttling,
-            injection: injection(common)?,
+            injection: common.thefts.injection()?,
             ..TrialRequest::plain(probe, self.cpus.clone(), common.priority, nanoseconds(common.duration)?)
         };
-        // Opened first: a mistyped path should not cost an hour of measuring.
-        let samples = common.samples.as_deref().map(create).transpose()?;
+        let samples = RowFile::create(common.samples.as_deref())?;
         let watchdog = request.lift_rt_throttling.then(Watchdog::start).transpose()?;
         let running = Arc::new(RunningTrial::new());
         let mut recording = with_progress(common, &running, &self.rate, || {
@@ -80,19 +79,10 @@ impl Bench {
         recording.outcome.findings.extend(claimed);
         let document = Document::of(&recording, self.facts)?;
         let told = tell(common.json, &document, |output| document.write_text(output));
-        let written = match (samples, &common.samples) {
-            (Some(file), Some(path)) => {
-                fill(file, path, |rows| tables::write(&recording, Taken::default(), StreamName::Samples, rows))
-            }
-            _ => Ok(()),
-        };
+        let fill = |rows: &mut _| tables::write(&recording, Taken::default(), StreamName::Samples, rows);
+        let written = samples.map_or(Ok(()), |file| file.fill(fill));
         Ok(conclude(document.exit_code(common.max_overhead), [told, written]))
     }
-}
-
-fn injection(common: &Common) -> Result<Option<Injection>> {
-    let (Some(every), Some(steal)) = (common.inject_every, common.inject_steal) else { return Ok(None) };
-    Ok(Some(Injection { every_ns: nanoseconds(every)?, steal_ns: nanoseconds(steal)?, exit: None }))
 }
 
 /// Runs `measure` while a thread on another CPU shows on a terminal how it goes. Ctrl-C ends the trial and

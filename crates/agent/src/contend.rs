@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
-use stealtime_console::document::{Head, NOT_VALID, SCHEMA_VERSION, conclude, create, fill, tell, write_findings};
+use stealtime_console::document::{Head, NOT_VALID, RowFile, SCHEMA_VERSION, conclude, tell, write_findings};
 use stealtime_console::quantities::{nanoseconds, parse_bytes};
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::running::Taken;
@@ -85,18 +85,13 @@ pub fn run(contend: &Contend) -> Result<ExitCode> {
     if let Some(wished) = contend.calibrate {
         return calibrate(contend, &bench, nanoseconds(wished)?);
     }
-    // Opened first: a mistyped path should not cost the whole time.
-    let rows = contend.rows.as_deref().map(create).transpose()?;
+    let rows = RowFile::create(contend.rows.as_deref())?;
     let mut recording = bench.measure(contend.iterations)?;
     recording.outcome.findings.extend(claimed);
     let document = Document::of(recording.outcome.clone(), facts::read());
     let told = tell(contend.json, &document, |output| document.write_text(output));
-    let written = match (rows, &contend.rows) {
-        (Some(file), Some(path)) => {
-            fill(file, path, |rows| tables::write(&recording, Taken::default(), StreamName::Iterations, rows))
-        }
-        _ => Ok(()),
-    };
+    let fill = |rows: &mut _| tables::write(&recording, Taken::default(), StreamName::Iterations, rows);
+    let written = rows.map_or(Ok(()), |file| file.fill(fill));
     let verdict = if document.head.valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) };
     Ok(conclude(verdict, [told, written]))
 }

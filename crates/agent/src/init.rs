@@ -19,8 +19,7 @@ use nix::sys::reboot::{RebootMode, reboot};
 use nix::unistd::sync;
 use stealtime_console::remarks;
 use stealtime_probe::clock::Settling;
-use stealtime_witness::WitnessCommand;
-use stealtime_witness::counter::{OnReboot, Server};
+use stealtime_witness::{OnReboot, Server, WitnessCommand};
 
 use crate::arguments::{Arguments, Command};
 use crate::discipline::DisciplineError;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use stealtime_console::document::{Head, NOT_VALID, conclude, create, fill, tell, write_findings};
+use stealtime_console::document::{Head, NOT_VALID, RowFile, conclude, tell, write_findings};
 use stealtime_console::quantities::{nanoseconds, parse_bytes};
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::facts;
@@ -76,8 +76,7 @@ pub fn run(load: &Load) -> Result<ExitCode> {
         on_ns: load.on.map(nanoseconds).transpose()?,
         off_ns: load.off.map(nanoseconds).transpose()?,
     };
-    // Opened first: a mistyped path should not cost the whole time.
-    let rows = load.rows.as_deref().map(create).transpose()?;
+    let rows = RowFile::create(load.rows.as_deref())?;
     let machine = facts::read();
     let rate = TscRate::since(&Settling::begin().wait());
     let (interrupt, interrupted) = channel();
@@ -93,10 +92,7 @@ pub fn run(load: &Load) -> Result<ExitCode> {
     let recording = running.stop()?;
     let document = Document::of(request, recording.outcome.clone(), machine);
     let told = tell(load.json, &document, |output| document.write_text(output));
-    let written = match (rows, &load.rows) {
-        (Some(file), Some(path)) => fill(file, path, |rows| write_table(&recording, rows)),
-        _ => Ok(()),
-    };
+    let written = rows.map_or(Ok(()), |file| file.fill(|rows| write_table(&recording, rows)));
     let verdict = if document.head.valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) };
     Ok(conclude(verdict, [told, written]))
 }

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use stealtime_console::quantities::nanoseconds;
 use stealtime_probe::clock::TscRate;
 use stealtime_probe::tick::calibrate_on;
-use stealtime_wire::{Probe, Switch, Tick, Wakeup};
+use stealtime_wire::{Injection, Probe, Switch, Tick, Wakeup};
 
 use crate::cpu_list::CpuList;
 
@@ -56,15 +56,22 @@ pub struct Common {
     /// Exit with 3 if the longest sample exceeds the floor by more than this, e.g. 100us; 4 if that cannot be told
     #[arg(short = 'b', long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub max_overhead: Option<Duration>,
-    /// Test the probe: a thread of higher priority steals the CPU once per this interval
-    #[arg(long, value_name = "DURATION", requires = "inject_steal", value_parser = humantime::parse_duration)]
-    pub inject_every: Option<Duration>,
-    /// How long each injected theft of the CPU lasts
-    #[arg(long, value_name = "DURATION", requires = "inject_every", value_parser = humantime::parse_duration)]
-    pub inject_steal: Option<Duration>,
+    #[command(flatten)]
+    pub thefts: Thefts,
     /// Print no progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// Thefts of the CPU at known times, by which a probe is tested.
+#[derive(Debug, Args)]
+pub struct Thefts {
+    /// Test the probe: a thread of higher priority steals the CPU once per this interval
+    #[arg(long, value_name = "DURATION", requires = "inject_steal", value_parser = humantime::parse_duration)]
+    inject_every: Option<Duration>,
+    /// How long each injected theft of the CPU lasts
+    #[arg(long, value_name = "DURATION", requires = "inject_every", value_parser = humantime::parse_duration)]
+    inject_steal: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
@@ -131,6 +138,13 @@ impl ProbeCommand {
                 Probe::Wakeup(Wakeup { interval_ns: nanoseconds(options.interval)? })
             }
         })
+    }
+}
+
+impl Thefts {
+    pub fn injection(&self) -> Result<Option<Injection>> {
+        let (Some(every), Some(steal)) = (self.inject_every, self.inject_steal) else { return Ok(None) };
+        Ok(Some(Injection { every_ns: nanoseconds(every)?, steal_ns: nanoseconds(steal)?, exit: None }))
     }
 }
 

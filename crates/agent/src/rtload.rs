@@ -9,19 +9,18 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use stealtime_console::document::{Head, NOT_VALID, conclude, create, fill, tell, write_findings};
+use stealtime_console::document::{Head, NOT_VALID, RowFile, conclude, tell, write_findings};
 use stealtime_console::quantities::{nanoseconds, parse_bytes};
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::running::Taken;
 use stealtime_probe::tick::calibrate_on;
 use stealtime_probe::{RunningTrial, Trial, facts, run_trial};
-use stealtime_wire::{
-    Facts, Injection, Probe, RealTimePolicy, RealTimeTask, Rtload, StreamName, TrialOutcome, TrialRequest,
-};
+use stealtime_wire::{Facts, Probe, RealTimePolicy, RealTimeTask, Rtload, StreamName, TrialOutcome, TrialRequest};
 
 use crate::claims::Claims;
 use crate::cpu_choice::{all_cpus, one_cpu};
 use crate::cpu_list::CpuList;
+use crate::probes::Thefts;
 use crate::restore::{Watchdog, put_back_leftovers};
 use crate::tables;
 
@@ -83,12 +82,8 @@ pub struct RtloadArguments {
     /// Lift RT throttling while measuring, then restore it (needs root)
     #[arg(long)]
     lift_rt_throttling: bool,
-    /// Test the probe: a thread of higher priority steals the CPU once per this interval
-    #[arg(long, value_name = "DURATION", requires = "inject_steal", value_parser = humantime::parse_duration)]
-    inject_every: Option<Duration>,
-    /// How long each injected theft of the CPU lasts
-    #[arg(long, value_name = "DURATION", requires = "inject_every", value_parser = humantime::parse_duration)]
-    inject_steal: Option<Duration>,
+    #[command(flatten)]
+    thefts: Thefts,
     /// Write a row for each job to this Arrow IPC stream file
     #[arg(long, value_name = "FILE")]
     rows: Option<PathBuf>,
@@ -129,8 +124,7 @@ pub fn run(arguments: &RtloadArguments) -> Result<ExitCode> {
     let calibrated = calibrate_on(cpu, arguments.priority, LOOP_NS, &rate);
     let (loop_iterations, _) = calibrated.with_context(|| format!("CPU {cpu} cannot be measured"))?;
     let request = arguments.request(cpus, loop_iterations)?;
-    // Opened first: a mistyped path should not cost an hour of measuring.
-    let rows = arguments.rows.as_deref().map(create).transpose()?;
+    let rows = RowFile::create(arguments.rows.as_deref())?;
     let watchdog = request.lift_rt_throttling.then(Watchdog::start).transpose()?;
     let running = Arc::new(RunningTrial::new());
     let on_signal = Arc::clone(&running);
@@ -141,12 +135,8 @@ pub fn run(arguments: &RtloadArguments) -> Result<ExitCode> {
     recording.outcome.findings.extend(claimed);
     let document = Document::of(recording.outcome.clone(), machine);
     let told = tell(arguments.json, &document, |output| document.write_text(output));
-    let written = match (rows, &arguments.rows) {
-        (Some(file), Some(path)) => {
-            fill(file, path, |rows| tables::write(&recording, Taken::default(), StreamName::Jobs, rows))
-        }
-        _ => Ok(()),
-    };
+    let fill = |rows: &mut _| tables::write(&recording, Taken::default(), StreamName::Jobs, rows);
+    let written = rows.map_or(Ok(()), |file| file.fill(fill));
     Ok(conclude(document.exit_code(), [told, written]))
 }
 
@@ -167,15 +157,9 @@ impl RtloadArguments {
                 iterations: u64::try_from(iterations).unwrap_or(u64::MAX).max(1),
             }
         });
-        let injection = match (self.inject_every, self.inject_steal) {
-            (Some(every), Some(steal)) => {
-                Some(Injection { every_ns: nanoseconds(every)?, steal_ns: nanoseconds(steal)?, exit: None })
-            }
-            _ => None,
-        };
         Ok(TrialRequest {
             lift_rt_throttling: self.lift_rt_throttling,
-            injection,
+            injection: self.thefts.injection()?,
             ..TrialRequest::plain(
                 Probe::Rtload(Rtload {
                     policy: match self.policy {

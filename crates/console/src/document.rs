@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, StdoutLock, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -23,24 +23,31 @@ pub const OVER_THRESHOLD: u8 = 3;
 /// The exit code of what was measured but may not be used.
 pub const NOT_VALID: u8 = 4;
 
-/// Makes a file that was named on the command line.
-pub fn create(path: &Path) -> Result<File> {
-    File::create(path).with_context(|| format!("{} cannot be written", path.display()))
+/// A file that was named on the command line, and is filled at the end.
+pub struct RowFile {
+    path: PathBuf,
+    file: File,
 }
 
-/// Fills a file that was made by [`create`].
-pub fn fill<Refusal>(
-    file: File,
-    path: &Path,
-    rows: impl FnOnce(&mut BufWriter<File>) -> Result<(), Refusal>,
-) -> Result<()>
-where
-    Refusal: std::error::Error + Send + Sync + 'static,
-{
-    let mut file = BufWriter::new(file);
-    let incomplete = || format!("{} is not complete", path.display());
-    rows(&mut file).with_context(incomplete)?;
-    file.flush().with_context(incomplete)
+impl RowFile {
+    /// Makes it, if one was named. To be called first: a mistyped path should not cost an hour of measuring.
+    pub fn create(path: Option<&Path>) -> Result<Option<Self>> {
+        let create = |path: &Path| {
+            let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
+            Ok(Self { path: path.to_owned(), file })
+        };
+        path.map(create).transpose()
+    }
+
+    pub fn fill<Refusal>(self, rows: impl FnOnce(&mut BufWriter<File>) -> Result<(), Refusal>) -> Result<()>
+    where
+        Refusal: std::error::Error + Send + Sync + 'static,
+    {
+        let mut file = BufWriter::new(self.file);
+        let incomplete = || format!("{} is not complete", self.path.display());
+        rows(&mut file).with_context(incomplete)?;
+        file.flush().with_context(incomplete)
+    }
 }
 
 /// Says how a command ended, with all that was to be said and written at its end, in this order: figures first, then
@@ -115,6 +122,11 @@ pub fn print_json(document: &impl Serialize) -> Result<()> {
 fn texts(findings: &[Finding], level: FindingLevel) -> Vec<String> {
     let of_level = findings.iter().filter(|finding| finding.level == level);
     of_level.map(|finding| finding.text.clone()).collect()
+}
+
+/// A finding in these words.
+pub fn finding(code: &str, level: FindingLevel, text: String, hint: Option<&str>) -> Finding {
+    Finding { code: code.to_owned(), level, text, hint: hint.map(str::to_owned) }
 }
 
 pub fn write_findings(findings: &[Finding], output: &mut impl Write) -> io::Result<()> {

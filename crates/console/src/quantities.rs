@@ -12,6 +12,11 @@ pub fn nanoseconds(duration: Duration) -> Result<u64> {
     u64::try_from(duration.as_nanos()).context("a duration of more than 584 years is not possible")
 }
 
+/// The same of what is only told: the longest there is, if it does not fit.
+pub fn saturating_nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Parses a size: a number and one of B, kB, MB, GB (of 1000) or KiB, MiB, GiB (of 1024).
 pub fn parse_bytes(text: &str) -> std::result::Result<u64, String> {
     const UNITS: [(&str, u64); 8] = [

@@ -4,7 +4,8 @@
 //! then, and a measurement would lose its figures for a line about how far it is.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 /// Says a line.
 pub fn say(line: impl Display) {
@@ -27,6 +28,35 @@ pub fn in_full(error: &anyhow::Error) -> String {
     let mut causes = error.chain().map(ToString::to_string);
     let first = causes.next().unwrap_or_default();
     causes.fold(first, |told, cause| if told.contains(&cause) { told } else { format!("{told}: {cause}") })
+}
+
+/// How far it is: a line that is written over at a terminal, and one a second otherwise.
+pub struct ProgressLine {
+    at_terminal: bool,
+    is_shown: bool,
+}
+
+impl ProgressLine {
+    pub fn begin() -> Self {
+        Self { at_terminal: io::stderr().is_terminal(), is_shown: false }
+    }
+
+    /// How long to wait before it is shown again.
+    pub fn pace(&self) -> Duration {
+        if self.at_terminal { Duration::from_millis(200) } else { Duration::from_secs(1) }
+    }
+
+    pub fn show(&mut self, line: &str) {
+        write(&format!("{line}{}", if self.at_terminal { "\x1b[K\r" } else { "\n" }));
+        self.is_shown = true;
+    }
+
+    /// Leaves the last one as it stands.
+    pub fn finish(&self) {
+        if self.at_terminal && self.is_shown {
+            say("");
+        }
+    }
 }
 
 #[cfg(test)]

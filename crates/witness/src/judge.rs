@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use serde::Serialize;
 
 use crate::counter::extend_chain;
-use crate::counter::protocol::{Answer, Operation, Outcome, Request};
+use crate::counter::protocol::{Answer, Operation, Outcome, Request, hexadecimal};
 
 /// More of a flow or way are only counted.
 pub const MOST_VIOLATIONS: usize = 1000;
@@ -155,11 +155,6 @@ fn compare(last: &Answer, answer: &Answer) -> Vec<Violation> {
     found
 }
 
-/// Sixteen bytes as the kernel's files write them, but without hyphens.
-pub fn hexadecimal(bytes: &[u8; 16]) -> String {
-    format!("{:032x}", u128::from_be_bytes(*bytes))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use proptest::prelude::*;
@@ -170,23 +165,15 @@ pub(crate) mod tests {
 
     /// What a counter answers that forgets nothing.
     pub fn right_answer(sequence: u64) -> Answer {
+        let request = Request { operation: Operation::Count, client: CLIENT, sequence, sent_ns: 0 };
         Answer {
-            outcome: Outcome::Applied,
-            client: CLIENT,
-            sequence,
-            sent_ns: 0,
             applied: sequence,
             chain: (1..=sequence).fold(0, |chain, each| extend_chain(chain, CLIENT, each)),
             total: 100 + sequence,
-            digest: 0,
             guest_ns: 1000 * sequence,
-            raw_ns: 0,
-            real_ns: 0,
-            pages: 0,
-            verified: 0,
-            mismatches: 0,
             boot: [1; 16],
             life: [2; 16],
+            ..Answer::to(&request, Outcome::Applied)
         }
     }
 

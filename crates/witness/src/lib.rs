@@ -8,13 +8,16 @@
 #![deny(clippy::print_stderr)]
 
 mod blackout;
-pub mod counter;
+mod counter;
 mod counting;
+mod ending;
 mod judge;
 mod kept;
+mod placing;
 mod round_trips;
 mod rtp;
 mod silence;
+mod sockets;
 mod stamps;
 mod sys;
 
@@ -22,6 +25,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
+
+pub use counter::{OnReboot, Server};
 
 use crate::blackout::{Blackout, BlackoutError};
 use crate::counter::Counter;

@@ -13,7 +13,8 @@ use nix::sys::time::TimeSpec;
 
 use crate::blackout::asking::Heard;
 use crate::blackout::pace::Pace;
-use crate::blackout::sight::{Watched, now_ns, until};
+use crate::blackout::sight::{Watched, until};
+use crate::stamps::monotonic_ns;
 
 /// After this the kernel would send its request again, and so answer for another moment.
 const ATTEMPT_NS: u64 = 900_000_000;
@@ -29,7 +30,7 @@ struct Attempt {
 pub fn watch(to: SocketAddr, mut pace: Pace, watched: &Watched) {
     let mut attempts: Vec<Attempt> = Vec::new();
     while !watched.is_over() {
-        let now = now_ns();
+        let now = monotonic_ns();
         if !watched.asks_no_more()
             && let Some(turn) = pace.take(now)
         {
@@ -44,7 +45,7 @@ pub fn watch(to: SocketAddr, mut pace: Pace, watched: &Watched) {
         if ppoll(&mut polled, Some(time), None).unwrap_or(0) == 0 {
             continue;
         }
-        let at_ns = now_ns();
+        let at_ns = monotonic_ns();
         let is_settled: Vec<bool> = polled.iter().map(|one| one.any().unwrap_or(false)).collect();
         let mut settled = is_settled.iter();
         let mut sight = watched.sight();

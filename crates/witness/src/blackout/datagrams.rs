@@ -1,22 +1,22 @@
 //! Probes over UDP and ICMP echo: sent when they are due, their answers taken in meanwhile.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce, ReceiveTimestampns, RxqOvfl};
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, connect, send, setsockopt, socket,
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, connect, send, socket,
 };
 use nix::sys::time::TimeSpec;
 
 use crate::blackout::asking::Asking;
 use crate::blackout::pace::Pace;
-use crate::blackout::sight::{Watched, now_ns, until};
-use crate::stamps::Bridge;
+use crate::blackout::sight::{Watched, until};
+use crate::sockets::{connect_udp, make_room, stamp};
+use crate::stamps::{Bridge, monotonic_ns};
 use crate::sys::{Inbox, MOST_AT_ONCE};
 
 /// A second of answers, should this process stand still for as long.
@@ -24,13 +24,7 @@ const BUFFER_BYTES: usize = 4 << 20;
 
 /// A socket that takes datagrams from one peer, and stamps them.
 pub fn open_udp(to: SocketAddr) -> io::Result<OwnedFd> {
-    let any: SocketAddr = match to {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let opened = UdpSocket::bind(any)?;
-    opened.connect(to)?;
-    Ok(prepared(opened.into()))
+    Ok(prepared(connect_udp(to)?.into()))
 }
 
 /// A socket for echoes; whether it is a raw one, which only a privileged process may have.
@@ -52,10 +46,8 @@ pub fn open_ping(to: IpAddr) -> Result<(OwnedFd, bool), Errno> {
 
 fn prepared(opened: OwnedFd) -> OwnedFd {
     // Where the kernel does not stamp or count, the report tells that.
-    let _ = setsockopt(&opened, ReceiveTimestampns, &true);
-    let _ = setsockopt(&opened, RxqOvfl, &1);
-    // Only a privileged process may go beyond net.core.rmem_max.
-    let _ = setsockopt(&opened, RcvBufForce, &BUFFER_BYTES).or_else(|_| setsockopt(&opened, RcvBuf, &BUFFER_BYTES));
+    stamp(&opened);
+    make_room(&opened, BUFFER_BYTES);
     opened
 }
 
@@ -63,7 +55,7 @@ fn prepared(opened: OwnedFd) -> OwnedFd {
 pub fn watch(opened: &OwnedFd, mut asking: Box<dyn Asking>, mut pace: Pace, watched: &Watched) {
     let (mut inbox, mut bridge) = (Inbox::new(), Bridge::default());
     while !watched.is_over() {
-        let now = now_ns();
+        let now = monotonic_ns();
         if !watched.asks_no_more()
             && let Some(turn) = pace.take(now)
         {

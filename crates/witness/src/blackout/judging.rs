@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn what_any_scheduler_does_is_no_blackout_however_short_the_interval_is() {
-        let mut line = Line::new(0, MS / 2, 3 * MS / 2).unwrap();
+        let mut line = Line::new(0, MS / 2).unwrap();
         let mut pace = Pace::new(0, MS / 2);
         for number in 0..1000 {
             let turn = pace.take(number * MS / 2).unwrap();
@@ -232,7 +232,7 @@ mod tests {
 
     /// A line whose client stands still in `pause` (numbers of probes), and whose other side in `gap`.
     fn paused_line(pause: std::ops::Range<u64>, gap: std::ops::Range<u64>) -> Line {
-        let mut line = Line::new(0, MS, 3 * MS).unwrap();
+        let mut line = Line::new(0, MS).unwrap();
         let mut pace = Pace::new(0, MS);
         for number in (0..1000).filter(|number| !pause.contains(number)) {
             let turn = pace.take(number * MS + 10).unwrap();

@@ -60,8 +60,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Silences longer than `shortest_ns` are kept.
-    pub fn new(start_ns: u64, interval_ns: u64, shortest_ns: u64) -> Result<Self, hdrhistogram::CreationError> {
+    pub fn new(start_ns: u64, interval_ns: u64) -> Result<Self, hdrhistogram::CreationError> {
         Ok(Self {
             interval_ns,
             start_ns,
@@ -77,7 +76,7 @@ impl Line {
             reordered: Kept::default(),
             trips: Histogram::new(3)?,
             excess: Histogram::new(3)?,
-            silences: Silences::new(shortest_ns),
+            silences: Silences::new(LEAST_INTERVALS * interval_ns),
             long_silences: Kept::default(),
             pauses: Kept::default(),
             longest_pause_ns: 0,
@@ -231,7 +230,7 @@ pub(super) mod tests {
 
     /// The same, of which each probe is sent so much later than due; its answer counts from then on.
     pub fn late_line_of(probes: u64, late_ns: impl Fn(u64) -> u64, trip_ns: impl Fn(u64) -> Option<u64>) -> Line {
-        let mut line = Line::new(0, 1_000_000, 3_000_000).unwrap();
+        let mut line = Line::new(0, 1_000_000).unwrap();
         let mut pace = Pace::new(0, 1_000_000);
         let mut answers: Vec<(u64, u64)> = Vec::new();
         for number in 0..probes {

@@ -17,31 +17,31 @@ mod settings;
 mod sight;
 mod stream;
 
-use std::io::{self, Read};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nix::errno::Errno;
-use nix::sys::prctl::set_timerslack;
 use stealtime_console::document::{NOT_VALID, OVER_THRESHOLD, conclude, tell};
 use stealtime_console::quantities::nanoseconds;
-use stealtime_probe::scheduling;
 
 pub use settings::{Blackout, BlackoutError};
 
 use crate::blackout::asking::{CounterAsking, EchoAsking};
-use crate::blackout::line::{LEAST_INTERVALS, Line};
+use crate::blackout::line::Line;
 use crate::blackout::pace::Pace;
 use crate::blackout::progress::Progress;
 use crate::blackout::report::Report;
 use crate::blackout::settings::CONNECT_INTERVALS;
-use crate::blackout::sight::{Sight, Watched, Way, now_ns};
+use crate::blackout::sight::{Sight, Watched, Way};
+use crate::ending;
 use crate::judge::draw_client;
+use crate::placing::place;
 use crate::silence::Moment;
+use crate::stamps::monotonic_ns;
 
 const WRONG_USAGE: u8 = 2;
 
@@ -90,18 +90,8 @@ pub fn exit_code(error: &BlackoutError) -> ExitCode {
 impl Running {
     fn new(settings: &Blackout) -> Self {
         let is_stopped = Arc::new(AtomicBool::new(false));
-        let of_signal = Arc::clone(&is_stopped);
-        // Refused only if another handler exists already; then a Ctrl-C ends the process.
-        let _ = ctrlc::set_handler(move || of_signal.store(true, Ordering::Relaxed));
-        if settings.until_closed {
-            let of_input = Arc::clone(&is_stopped);
-            thread::spawn(move || {
-                let mut ignored = [0; 256];
-                // An error is an end as well: nobody can close it any more.
-                while io::stdin().read(&mut ignored).is_ok_and(|count| count > 0) {}
-                of_input.store(true, Ordering::Relaxed);
-            });
-        }
+        let of_ending = Arc::clone(&is_stopped);
+        ending::on_request(settings.until_closed, move || of_ending.store(true, Ordering::Relaxed));
         Self {
             watched: Vec::new(),
             threads: Vec::new(),
@@ -154,14 +144,14 @@ impl Running {
         interval_ns: u64,
         watch: impl FnOnce(Pace, &Watched) + Send + 'static,
     ) -> Result<()> {
-        let start_ns = now_ns();
-        let line = Line::new(start_ns, interval_ns, LEAST_INTERVALS * interval_ns)?;
+        let start_ns = monotonic_ns();
+        let line = Line::new(start_ns, interval_ns)?;
         let watched = Watched::new(Sight::new(way, to, line), &self.asks_no_more, &self.is_over);
         self.watched.push(watched.clone());
         let priority = settings.priority;
         let (sender, placed) = std::sync::mpsc::channel();
         let thread = thread::Builder::new().name(way.to_string()).spawn(move || {
-            let asked = place(priority);
+            let asked = place(None, priority);
             let may_go_on = asked.is_ok();
             // The main thread waits for it.
             let _ = sender.send(asked);
@@ -230,14 +220,4 @@ impl Running {
 
 fn refused(way: Way, to: &impl ToString, reason: &str) -> BlackoutError {
     BlackoutError::Kernel { way, to: to.to_string(), reason: reason.to_owned() }
-}
-
-/// Has the kernel wake this thread without delay, and before others.
-fn place(priority: u32) -> Result<()> {
-    if priority > 0 {
-        let asked = scheduling::request_fifo(priority);
-        asked.with_context(|| format!("SCHED_FIFO with priority {priority} was refused"))?;
-    }
-    // An ordinary thread's sleep may otherwise be 50 us longer (PR_SET_TIMERSLACK, prctl(2)).
-    set_timerslack(1).context("the timer slack cannot be set")
 }

@@ -1,18 +1,22 @@
-//! Progress on standard error: one line that is written over at a terminal, one a second otherwise; or JSON.
+//! How far the watching is: in a line, or as JSON.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 use serde::Serialize;
-use stealtime_console::remarks;
+use stealtime_console::remarks::{self, ProgressLine};
 
 use crate::blackout::settings::Blackout;
-use crate::blackout::sight::{Sight, Watched, Way, now_ns};
+use crate::blackout::sight::{Sight, Watched, Way};
+use crate::stamps::monotonic_ns;
+
+/// From one state to the next, as JSON.
+const JSON_PACE: Duration = Duration::from_millis(200);
 
 pub struct Progress {
     is_quiet: bool,
     is_json: bool,
-    at_terminal: bool,
+    line: ProgressLine,
     started_ns: u64,
     told_ns: u64,
 }
@@ -49,15 +53,15 @@ impl WayState {
 impl Progress {
     pub fn begin(settings: &Blackout) -> Self {
         let (is_quiet, is_json) = (settings.quiet, settings.json_progress);
-        let now = now_ns();
-        Self { is_quiet, is_json, at_terminal: io::stderr().is_terminal(), started_ns: now, told_ns: now }
+        let now = monotonic_ns();
+        Self { is_quiet, is_json, line: ProgressLine::begin(), started_ns: now, told_ns: now }
     }
 
-    /// Tells the state if it is time to. A terminal that is gone is no reason to stop.
+    /// Tells the state if it is time to.
     pub fn show(&mut self, watched: &[Watched]) {
-        let pace_ns = if self.at_terminal || self.is_json { 200_000_000 } else { 1_000_000_000 };
-        let now = now_ns();
-        if self.is_quiet || now - self.told_ns < pace_ns {
+        let pace = if self.is_json { JSON_PACE } else { self.line.pace() };
+        let now = monotonic_ns();
+        if self.is_quiet || Duration::from_nanos(now - self.told_ns) < pace {
             return;
         }
         self.told_ns = now;
@@ -68,16 +72,13 @@ impl Progress {
         if self.is_json {
             let _ = serde_json::to_string(&state).map(remarks::say);
         } else {
-            let end = if self.at_terminal { "\x1b[K\r" } else { "\n" };
-            remarks::write(&format!("{}{end}", line(&state)));
+            self.line.show(&line(&state));
         }
     }
 
     /// Leaves the last line as it stands.
     pub fn finish(&self) {
-        if !self.is_quiet && !self.is_json && self.at_terminal && self.told_ns != self.started_ns {
-            remarks::say("");
-        }
+        self.line.finish();
     }
 }
 

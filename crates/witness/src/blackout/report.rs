@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use stealtime_console::document::{Head, write_findings};
+use stealtime_console::document::{Head, finding, write_findings};
+use stealtime_console::quantities::saturating_nanoseconds;
 use stealtime_wire::{Finding, FindingLevel};
 
 use crate::blackout::judging::{self, Judged, Stamps, Unjudged};
@@ -80,16 +81,15 @@ struct Placed {
 impl Report {
     /// From what was seen until `stopped`, when the last probe was sent.
     pub fn of(settings: &Blackout, started: Moment, stopped: Moment, sights: Vec<Sight>) -> Self {
-        let to_ns = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let threshold_ns = settings.threshold.map(to_ns);
+        let threshold_ns = settings.threshold.map(saturating_nanoseconds);
         let findings: Vec<Finding> = sights.iter().flat_map(findings).collect();
         let ways = sights.into_iter().map(|sight| WayReport::of(sight, threshold_ns, started, stopped)).collect();
         Self {
             head: Head::of(&findings),
             started,
             duration_ns: stopped.since_ns(started),
-            interval_ns: to_ns(settings.interval),
-            max_gap_ns: settings.max_gap.map(to_ns),
+            interval_ns: saturating_nanoseconds(settings.interval),
+            max_gap_ns: settings.max_gap.map(saturating_nanoseconds),
             ways,
             findings,
         }
@@ -192,7 +192,7 @@ fn findings(sight: &Sight) -> Vec<Finding> {
     let (way, line) = (sight.way, &sight.line);
     let mut findings = Vec::new();
     let mut tell = |code: &str, level, text: String, hint: Option<&str>| {
-        findings.push(Finding { code: code.to_owned(), level, text, hint: hint.map(str::to_owned) });
+        findings.push(finding(code, level, text, hint));
     };
     let sent = line.count_sent();
     let share = line.missed as f64 / ((sent + line.missed) as f64).max(1.0);

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
-use stealtime_probe::clock::SampleClock;
 
 use crate::blackout::asking::Heard;
 use crate::blackout::line::Line;
 use crate::blackout::pace::Turn;
 use crate::judge::{MOST_VIOLATIONS, Violation};
 use crate::kept::Kept;
+use crate::stamps::monotonic_ns;
 
 /// How a machine is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -138,15 +138,11 @@ impl Watched {
     }
 }
 
-pub fn now_ns() -> u64 {
-    SampleClock::Monotonic.now()
-}
-
 /// How long to wait for the next probe's turn; never so long that the end is not noticed.
 pub fn until(due_ns: u64, watched: &Watched) -> Duration {
     const PATIENCE: Duration = Duration::from_millis(50);
     if watched.asks_no_more() {
         return Duration::from_millis(5);
     }
-    Duration::from_nanos(due_ns.saturating_sub(now_ns())).min(PATIENCE)
+    Duration::from_nanos(due_ns.saturating_sub(monotonic_ns())).min(PATIENCE)
 }

@@ -16,9 +16,9 @@ use nix::sys::socket::sockopt::ReceiveTimestampns;
 use crate::blackout::asking::Asking;
 use crate::blackout::datagrams::wait;
 use crate::blackout::pace::Pace;
-use crate::blackout::sight::{Loss, Watched, now_ns, until};
+use crate::blackout::sight::{Loss, Watched, until};
 use crate::counter::protocol::ANSWER_BYTES;
-use crate::stamps::Bridge;
+use crate::stamps::{Bridge, monotonic_ns};
 use crate::sys::{Inbox, MOST_AT_ONCE};
 
 /// Between two attempts at a connection that is refused.
@@ -49,10 +49,10 @@ pub fn watch(to: SocketAddr, mut asking: Box<dyn Asking>, mut pace: Pace, reconn
             }
             connected = connect(to, watched);
             // Nobody could be asked meanwhile, which is no pause of ours.
-            pace.skip_to(now_ns());
+            pace.skip_to(monotonic_ns());
             continue;
         };
-        let now = now_ns();
+        let now = monotonic_ns();
         let mut result = Ok(());
         if !watched.asks_no_more()
             && let Some(turn) = pace.take(now)
@@ -71,7 +71,11 @@ pub fn watch(to: SocketAddr, mut asking: Box<dyn Asking>, mut pace: Pace, reconn
         if let Err(error) = result {
             let mut sight = watched.sight();
             if sight.line.has_begun() {
-                sight.losses.push(Loss { at_monotonic_ns: now_ns(), reason: plain(&error), again_monotonic_ns: None });
+                sight.losses.push(Loss {
+                    at_monotonic_ns: monotonic_ns(),
+                    reason: plain(&error),
+                    again_monotonic_ns: None,
+                });
             }
             sight.trouble = Some(plain(&error));
             connected = None;
@@ -91,7 +95,7 @@ fn connect(to: SocketAddr, watched: &Watched) -> Option<Connection> {
         Ok(stream) => {
             // A kernel that stamps no streams leaves the stamps to us.
             let _ = setsockopt(&stream, ReceiveTimestampns, &true);
-            let now = now_ns();
+            let now = monotonic_ns();
             if let Some(loss) = watched.sight().losses.last_mut() {
                 loss.again_monotonic_ns.get_or_insert(now);
             }
@@ -183,7 +187,7 @@ impl Connection {
     }
 
     fn is_silent(&self, watched: &Watched, reconnect: Duration) -> bool {
-        let now = now_ns();
+        let now = monotonic_ns();
         let silent_ns = watched.sight().line.silences.current_ns(now).unwrap_or(0).min(now - self.since_ns);
         Duration::from_nanos(silent_ns) >= reconnect
     }

@@ -36,22 +36,11 @@ impl Entry {
     /// The answer to a request as far as the ledger knows it: without times, memory and identity.
     pub fn answer(&self, request: &Request) -> Answer {
         Answer {
-            outcome: self.outcome,
-            client: request.client,
-            sequence: request.sequence,
-            sent_ns: request.sent_ns,
             applied: self.applied,
             chain: self.chain,
             total: self.total,
             digest: self.digest,
-            guest_ns: 0,
-            raw_ns: 0,
-            real_ns: 0,
-            pages: 0,
-            verified: 0,
-            mismatches: 0,
-            boot: [0; 16],
-            life: [0; 16],
+            ..Answer::to(request, self.outcome)
         }
     }
 }

@@ -19,7 +19,6 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use serde::Serialize;
 use stealtime_console::remarks;
 
 #[cfg(test)]
@@ -28,23 +27,13 @@ pub use ledger::extend_chain;
 pub use server::{OnReboot, Server};
 pub use settings::Counter;
 
-/// What stands on standard output once requests are answered.
-#[derive(Serialize)]
-struct Listening {
-    tcp: Option<String>,
-    udp: Option<String>,
-}
-
 /// `stealtime-agent counter`
 pub fn run(counter: &Counter) -> Result<ExitCode> {
     let server = Server::bind(counter, OnReboot::Refuse, |line| remarks::say(line))?;
     let addresses = server.addresses()?;
-    let listening = Listening {
-        tcp: addresses.tcp.map(|address| address.to_string()),
-        udp: addresses.udp.map(|address| address.to_string()),
-    };
+    // What stands on standard output once requests are answered.
     let mut output = io::stdout().lock();
-    serde_json::to_writer(&mut output, &listening)?;
+    serde_json::to_writer(&mut output, &addresses)?;
     writeln!(output)?;
     output.flush()?;
     drop(output);

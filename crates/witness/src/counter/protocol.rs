@@ -11,6 +11,7 @@
 //! The checksum (FNV-1a, 64 bits, of all that stands before it) is there although TCP and UDP have their own:
 //! with virtio the two ends may agree to leave those out, and it is the way between them that is under test.
 
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 /// The length of a request.
@@ -68,7 +69,7 @@ impl TryFrom<u16> for Operation {
 }
 
 /// What became of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Applied = 1,
@@ -119,27 +120,36 @@ pub struct Request {
     pub sent_ns: u64,
 }
 
-/// What the counter answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the counter answers. As a document it is the counter's state, without what is the client's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Answer {
     /// What became of the request.
     pub outcome: Outcome,
+    #[serde(skip)]
     pub client: u64,
+    #[serde(skip)]
     pub sequence: u64,
+    #[serde(skip)]
     pub sent_ns: u64,
     /// How many increments were ever applied for this client.
+    #[serde(skip)]
     pub applied: u64,
     /// Made of all of this client's increments in their order, see `extend_chain`.
+    #[serde(skip)]
     pub chain: u64,
     /// The counter: the increments of all clients.
     pub total: u64,
     /// Made of the chains of all clients.
+    #[serde(serialize_with = "digits_of_digest")]
     pub digest: u64,
     /// `CLOCK_MONOTONIC` of the counter's machine.
+    #[serde(rename = "guest_monotonic_ns")]
     pub guest_ns: u64,
     /// Its `CLOCK_MONOTONIC_RAW`, which nothing steers.
+    #[serde(rename = "guest_monotonic_raw_ns")]
     pub raw_ns: u64,
     /// `CLOCK_REALTIME` of the counter's machine.
+    #[serde(rename = "guest_realtime_ns")]
     pub real_ns: u64,
     /// How many pages of memory the counter rewrites.
     pub pages: u64,
@@ -148,9 +158,26 @@ pub struct Answer {
     /// How often a page was not what it had to be.
     pub mismatches: u64,
     /// The kernel's boot id.
+    #[serde(rename = "boot_id", serialize_with = "digits_of_id")]
     pub boot: [u8; 16],
     /// Drawn at the start of the program.
+    #[serde(rename = "life_id", serialize_with = "digits_of_id")]
     pub life: [u8; 16],
+}
+
+/// A number of 64 bits is not safe in JSON.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn digits_of_digest<To: Serializer>(digest: &u64, to: To) -> Result<To::Ok, To::Error> {
+    to.collect_str(&format_args!("{digest:016x}"))
+}
+
+fn digits_of_id<To: Serializer>(id: &[u8; 16], to: To) -> Result<To::Ok, To::Error> {
+    to.serialize_str(&hexadecimal(id))
+}
+
+/// Sixteen bytes as the kernel's files write them, but without hyphens.
+pub fn hexadecimal(bytes: &[u8; 16]) -> String {
+    format!("{:032x}", u128::from_be_bytes(*bytes))
 }
 
 impl Request {
@@ -174,6 +201,28 @@ impl Request {
 }
 
 impl Answer {
+    /// One to a request, in which all else is still to be filled in.
+    pub fn to(request: &Request, outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            client: request.client,
+            sequence: request.sequence,
+            sent_ns: request.sent_ns,
+            applied: 0,
+            chain: 0,
+            total: 0,
+            digest: 0,
+            guest_ns: 0,
+            raw_ns: 0,
+            real_ns: 0,
+            pages: 0,
+            verified: 0,
+            mismatches: 0,
+            boot: [0; 16],
+            life: [0; 16],
+        }
+    }
+
     pub fn encode(&self) -> [u8; ANSWER_BYTES] {
         let mut writer = Writer::begin(ANSWER_MAGIC, self.outcome as u16);
         let numbers = [

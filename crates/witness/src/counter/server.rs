@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::reboot::RebootMode;
+use serde::Serialize;
 use stealtime_probe::clock::{SampleClock, monotonic_raw_ns, realtime_ns};
 use thiserror::Error;
 
@@ -65,7 +66,7 @@ pub enum OnReboot {
 }
 
 /// Where a server answers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct Addresses {
     pub tcp: Option<SocketAddr>,
     pub udp: Option<SocketAddr>,

@@ -4,12 +4,11 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use stealtime_console::document::print_json;
+use stealtime_console::document::{OVER_THRESHOLD, print_json};
 use thiserror::Error;
 
-use crate::counter::protocol::{Operation, Outcome, Request};
-use crate::counting::counter_state::CounterState;
-use crate::counting::settings::{Ask, Question, VIOLATED};
+use crate::counter::protocol::{Answer, Operation, Outcome, Request};
+use crate::counting::settings::{Ask, Question};
 use crate::counting::wire::{Effort, TcpWire, Wire, WireError};
 use crate::silence::Moment;
 
@@ -36,11 +35,11 @@ pub fn run(ask: &Ask) -> anyhow::Result<ExitCode> {
     };
     let state = question(ask.address, operation, ask.wait)?;
     print_json(&state)?;
-    Ok(if state.mismatches > 0 { ExitCode::from(VIOLATED) } else { ExitCode::SUCCESS })
+    Ok(if state.mismatches > 0 { ExitCode::from(OVER_THRESHOLD) } else { ExitCode::SUCCESS })
 }
 
 /// Asks over a connection of its own.
-pub fn question(address: SocketAddr, operation: Operation, wait: Duration) -> Result<CounterState, AskError> {
+pub fn question(address: SocketAddr, operation: Operation, wait: Duration) -> Result<Answer, AskError> {
     let deadline = Instant::now() + wait;
     let stop = || Instant::now() >= deadline;
     let lost = |source| AskError::Wire { address, source };
@@ -52,5 +51,5 @@ pub fn question(address: SocketAddr, operation: Operation, wait: Duration) -> Re
     if answer.outcome == Outcome::Refused {
         return Err(AskError::Refused(address));
     }
-    Ok(CounterState::of(&answer))
+    Ok(answer)
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::counting::record::Record;
+use crate::counting::record::{Protocol, Record};
+use crate::counting::settings::{Count, CountError};
 use crate::counting::wire::{TcpWire, UdpWire, Wire, WireError};
 use crate::judge::{Judge, Violation};
 use crate::silence::Moment;
@@ -14,74 +15,40 @@ use crate::silence::Moment;
 /// The longest that a pausing thread does not look whether it should stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Where and how a flow counts.
-#[derive(Debug, Clone, Copy)]
-pub enum Way {
-    Tcp {
-        address: SocketAddr,
-        /// Sends again at a steady pace (`TCP_THIN_LINEAR_TIMEOUTS`).
-        linear_timeouts: bool,
-    },
-    Udp {
-        address: SocketAddr,
-        /// When to send one again.
-        resend_after: Duration,
-    },
-}
-
-/// Why a flow never began.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// Nobody answered in time.
-    NoAnswer,
-    /// The kernel refused what is needed for it, in these words.
-    Kernel(String),
-}
-
 /// A flow in its thread.
 pub struct Flow {
-    client: u64,
-    way: Way,
-    interval: Duration,
+    pub client: u64,
+    pub protocol: Protocol,
+    pub address: SocketAddr,
+    pub count: Count,
     /// Until when the first answer may come.
-    first_by: Instant,
-    stop: Arc<AtomicBool>,
-    record: Arc<Mutex<Record>>,
+    pub first_by: Instant,
+    pub stop: Arc<AtomicBool>,
+    pub record: Arc<Mutex<Record>>,
 }
 
 impl Flow {
-    /// One that was not started.
-    pub fn new(
-        client: u64,
-        way: Way,
-        interval: Duration,
-        first_by: Instant,
-        stop: &Arc<AtomicBool>,
-        record: &Arc<Mutex<Record>>,
-    ) -> Self {
-        Self { client, way, interval, first_by, stop: Arc::clone(stop), record: Arc::clone(record) }
-    }
-
     /// Counts until told to stop or until the connection is lost. `begun` is called with the first answer, or
     /// with the reason why there is none.
-    pub fn run(self, begun: impl FnOnce(Result<(), Refusal>)) {
+    pub fn run(self, begun: impl FnOnce(Result<(), CountError>)) {
+        let (protocol, address, wait) = (self.protocol, self.address, self.count.wait);
         let waiting = || self.stopping() || Instant::now() >= self.first_by;
-        let wire: std::io::Result<Option<Box<dyn Wire>>> = match self.way {
-            Way::Tcp { address, linear_timeouts } => TcpWire::connect(address, linear_timeouts, &waiting)
+        let wire: std::io::Result<Option<Box<dyn Wire>>> = match protocol {
+            Protocol::Tcp => TcpWire::connect(address, self.count.linear_timeouts, &waiting)
                 .map(|wire| wire.map(|wire| Box::new(wire) as Box<dyn Wire>)),
-            Way::Udp { address, resend_after } => {
-                UdpWire::connect(address, resend_after).map(|wire| Some(Box::new(wire) as Box<dyn Wire>))
+            Protocol::Udp => {
+                UdpWire::connect(address, self.count.resend).map(|wire| Some(Box::new(wire) as Box<dyn Wire>))
             }
         };
         let mut wire = match wire {
             Ok(Some(wire)) => wire,
-            Ok(None) => return begun(Err(Refusal::NoAnswer)),
-            Err(error) => return begun(Err(Refusal::Kernel(error.to_string()))),
+            Ok(None) => return begun(Err(CountError::NoAnswer { protocol, address, wait })),
+            Err(error) => return begun(Err(CountError::Kernel { protocol, address, reason: error.to_string() })),
         };
         let mut judge = Judge::new(self.client);
         match self.count_once(wire.as_mut(), &mut judge, &waiting) {
             Ok(true) => begun(Ok(())),
-            Ok(false) => return begun(Err(Refusal::NoAnswer)),
+            Ok(false) => return begun(Err(CountError::NoAnswer { protocol, address, wait })),
             // A connection that is lost is a finding, and the flow had begun.
             Err(error) => {
                 self.lose(&error);
@@ -91,7 +58,7 @@ impl Flow {
         let mut next = Instant::now();
         loop {
             // Not made up for: after an outage the counter is not to be flooded.
-            next = (next + self.interval).max(Instant::now());
+            next = (next + self.count.interval).max(Instant::now());
             self.pause_until(next);
             if self.stopping() {
                 break;

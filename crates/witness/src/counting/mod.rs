@@ -6,7 +6,6 @@
 //! again.
 
 mod ask;
-mod counter_state;
 mod flow;
 mod progress;
 mod record;
@@ -14,28 +13,27 @@ mod report;
 mod settings;
 mod wire;
 
-use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use stealtime_console::document::{conclude, tell};
-use thiserror::Error;
+use stealtime_console::document::{OVER_THRESHOLD, conclude, tell};
+use stealtime_console::quantities::saturating_nanoseconds;
 
 pub use ask::run as run_ask;
-pub use settings::{Ask, Count};
+pub use settings::{Ask, Count, CountError};
 
 use crate::counter::protocol::Operation;
-use crate::counting::flow::{Flow, Refusal, Way};
+use crate::counting::flow::Flow;
 use crate::counting::progress::Progress;
 use crate::counting::record::{Finding, Protocol, Record};
-use crate::counting::report::{Check, Report, name};
-use crate::counting::settings::VIOLATED;
+use crate::counting::report::{Check, Report};
+use crate::ending;
 use crate::judge::{Violation, draw_client};
 use crate::silence::Moment;
 
@@ -45,40 +43,10 @@ const CHECK_WAIT: Duration = Duration::from_secs(60);
 /// Of a round trip; the histogram grows with the longest of them.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Why nothing was counted.
-#[derive(Debug, Error)]
-pub enum CountError {
-    /// Nobody answered in time.
-    #[error("no answer over {} from {address} within {}", name(*protocol), humantime::format_duration(*wait))]
-    NoAnswer { protocol: Protocol, address: SocketAddr, wait: Duration },
-    /// The kernel refused a socket.
-    #[error("counting over {} to {address} cannot begin: {reason}", name(*protocol))]
-    Kernel { protocol: Protocol, address: SocketAddr, reason: String },
-    /// Every pause between two requests would be one.
-    #[error("--silence {} is not longer than --interval {}", humantime::format_duration(*silence), humantime::format_duration(*interval))]
-    Silence {
-        /// What was asked for.
-        silence: Duration,
-        /// What was asked for.
-        interval: Duration,
-    },
-}
-
-impl CountError {
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::NoAnswer { .. } => "is the counter up, and is its network? --wait makes this wait longer",
-            Self::Kernel { .. } => "is the address right for this network namespace?",
-            Self::Silence { .. } => "give a longer --silence",
-        }
-    }
-}
-
 /// What the main thread hears of.
 enum Event {
     /// A flow has its first answer, or never will.
-    Begun(Protocol, Result<(), Refusal>),
+    Begun(Result<(), CountError>),
     /// A flow ended by itself.
     Ended,
     /// Ctrl-C, or standard input was closed.
@@ -105,7 +73,7 @@ pub fn run(count: &Count) -> anyhow::Result<ExitCode> {
     let stopped = stopped?;
     let check = check_memory(count, &records);
     let report = Report::of(count, started, stopped, records, check);
-    let verdict = if report.is_violated() { ExitCode::from(VIOLATED) } else { ExitCode::SUCCESS };
+    let verdict = if report.is_violated() { ExitCode::from(OVER_THRESHOLD) } else { ExitCode::SUCCESS };
     Ok(conclude(verdict, [tell(count.json, &report, |output| report.write_text(output))]))
 }
 
@@ -113,23 +81,25 @@ impl Running {
     fn start(count: &Count) -> anyhow::Result<Self> {
         let (sender, events) = channel();
         let stop = Arc::new(AtomicBool::new(false));
-        listen_for_the_end(count, &sender);
+        let of_ending = sender.clone();
+        // A main thread that has ended already wants to hear nothing.
+        ending::on_request(count.until_closed, move || drop(of_ending.send(Event::Stop)));
         let mut running = Self { records: Vec::new(), threads: Vec::new(), events, stop };
         let first_by = Instant::now() + count.wait;
-        let threshold_ns = u64::try_from(count.silence.as_nanos()).unwrap_or(u64::MAX);
-        for way in ways(count) {
+        let threshold_ns = saturating_nanoseconds(count.silence);
+        for (protocol, address) in ways(count) {
             let client = draw_client();
             let round_trips = Histogram::new(SIGNIFICANT_DIGITS)?;
-            let record = Arc::new(Mutex::new(Record::new(way.protocol(), client, threshold_ns, round_trips)));
-            let flow = Flow::new(client, way, count.interval, first_by, &running.stop, &record);
-            running.records.push(record);
+            let record = Arc::new(Mutex::new(Record::new(protocol, client, threshold_ns, round_trips)));
+            running.records.push(Arc::clone(&record));
+            let stop = Arc::clone(&running.stop);
+            let flow = Flow { client, protocol, address, count: count.clone(), first_by, stop, record };
             let sender = sender.clone();
             let work = move || {
-                // A main thread that has ended already wants to hear nothing.
-                flow.run(|begun| drop(sender.send(Event::Begun(way.protocol(), begun))));
+                flow.run(|begun| drop(sender.send(Event::Begun(begun))));
                 drop(sender.send(Event::Ended));
             };
-            running.threads.push(thread::Builder::new().name(name(way.protocol()).to_owned()).spawn(work)?);
+            running.threads.push(thread::Builder::new().name(protocol.to_string()).spawn(work)?);
         }
         Ok(running)
     }
@@ -153,13 +123,13 @@ impl Running {
             }
             let until = deadline.map_or(next_line, |deadline| next_line.min(deadline));
             match self.events.recv_timeout(until.saturating_duration_since(now)) {
-                Ok(Event::Begun(_, Ok(()))) => {
+                Ok(Event::Begun(Ok(()))) => {
                     silent -= 1;
                     if silent == 0 {
                         deadline = count.duration.map(|duration| Instant::now() + duration);
                     }
                 }
-                Ok(Event::Begun(protocol, Err(refusal))) => return Err(explain(count, protocol, refusal)),
+                Ok(Event::Begun(Err(error))) => return Err(error),
                 Ok(Event::Ended) => alive -= 1,
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -193,52 +163,14 @@ impl Running {
     }
 }
 
-impl Way {
-    fn protocol(self) -> Protocol {
-        match self {
-            Self::Tcp { .. } => Protocol::Tcp,
-            Self::Udp { .. } => Protocol::Udp,
-        }
-    }
-}
-
-fn ways(count: &Count) -> Vec<Way> {
-    let tcp = count.tcp.map(|address| Way::Tcp { address, linear_timeouts: count.linear_timeouts });
-    let udp = count.udp.map(|address| Way::Udp { address, resend_after: count.resend });
-    let once: Vec<Way> = tcp.into_iter().chain(udp).collect();
-    (0..count.flows).flat_map(|_| once.iter().copied()).collect()
+/// Over what each flow counts, and with whom.
+fn ways(count: &Count) -> impl Iterator<Item = (Protocol, SocketAddr)> {
+    let once = [(Protocol::Tcp, count.tcp), (Protocol::Udp, count.udp)];
+    (0..count.flows).flat_map(move |_| once).filter_map(|(protocol, address)| Some((protocol, address?)))
 }
 
 fn snapshot(records: &[Arc<Mutex<Record>>]) -> Vec<Record> {
     records.iter().map(|record| record.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect()
-}
-
-fn listen_for_the_end(count: &Count, sender: &Sender<Event>) {
-    let of_signal = sender.clone();
-    // Refused only if another handler exists already; then a Ctrl-C ends the process.
-    let _ = ctrlc::set_handler(move || drop(of_signal.send(Event::Stop)));
-    if count.until_closed {
-        let of_input = sender.clone();
-        thread::spawn(move || {
-            let mut ignored = [0; 256];
-            // An error is an end as well: nobody can close it any more.
-            while io::stdin().read(&mut ignored).is_ok_and(|count| count > 0) {}
-            drop(of_input.send(Event::Stop));
-        });
-    }
-}
-
-fn explain(count: &Count, protocol: Protocol, refusal: Refusal) -> CountError {
-    let address = match protocol {
-        Protocol::Tcp => count.tcp,
-        Protocol::Udp => count.udp,
-    };
-    // There is no flow over a protocol without an address.
-    let address = address.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
-    match refusal {
-        Refusal::NoAnswer => CountError::NoAnswer { protocol, address, wait: count.wait },
-        Refusal::Kernel(reason) => CountError::Kernel { protocol, address, reason },
-    }
 }
 
 /// The check at the end, if one is wanted.

@@ -1,56 +1,42 @@
-//! Progress on standard error: one line that is written over at a terminal, one a second otherwise.
+//! How far the counting is, in a line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use stealtime_console::remarks;
+use stealtime_console::remarks::ProgressLine;
 
 use crate::counting::record::{Protocol, Record};
-use crate::counting::report::name;
 use crate::silence::Moment;
 
 /// A progress line.
 pub struct Progress {
-    at_terminal: bool,
+    line: ProgressLine,
     started: Moment,
     last: Moment,
     acknowledged: BTreeMap<Protocol, u64>,
-    shown: bool,
 }
 
 impl Progress {
     pub fn begin() -> Self {
         let now = Moment::now();
-        Self {
-            at_terminal: io::stderr().is_terminal(),
-            started: now,
-            last: now,
-            acknowledged: BTreeMap::new(),
-            shown: false,
-        }
+        Self { line: ProgressLine::begin(), started: now, last: now, acknowledged: BTreeMap::new() }
     }
 
     /// How long to wait before the next line.
     pub fn pace(&self) -> Duration {
-        if self.at_terminal { Duration::from_millis(200) } else { Duration::from_secs(1) }
+        self.line.pace()
     }
 
-    /// Shows what the flows have seen. A terminal that is gone is no reason to stop counting.
+    /// Shows what the flows have seen.
     pub fn show(&mut self, records: &[Record]) {
-        let now = Moment::now();
-        let line = self.line(records, now);
-        let end = if self.at_terminal { "\x1b[K\r" } else { "\n" };
-        remarks::write(&format!("{line}{end}"));
-        self.shown = true;
+        let line = self.line(records, Moment::now());
+        self.line.show(&line);
     }
 
     /// Leaves the last line as it stands.
     pub fn finish(&self) {
-        if self.at_terminal && self.shown {
-            remarks::say("");
-        }
+        self.line.finish();
     }
 
     fn line(&mut self, records: &[Record], now: Moment) -> String {
@@ -70,9 +56,8 @@ impl Progress {
                 flows.iter().filter_map(|flow| flow.silences.current_ns(now.monotonic_ns)).max().unwrap_or_default()
                     as f64
                     * 1e-9;
-            let name = name(protocol);
             // Writing into a String cannot fail.
-            let _ = write!(line, "   {name} {rate:6.0}/s  value {value:>8}  silent {silent_s:6.3} s");
+            let _ = write!(line, "   {protocol} {rate:6.0}/s  value {value:>8}  silent {silent_s:6.3} s");
         }
         let violations: u64 = records.iter().map(|record| record.findings.count).sum();
         let _ = write!(line, "   violations {violations}");

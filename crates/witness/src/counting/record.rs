@@ -1,5 +1,7 @@
 //! What one flow has seen so far. Its thread writes it, progress and report read it.
 
+use std::fmt;
+
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -18,6 +20,15 @@ const MOST_OUTAGES: usize = 10_000;
 pub enum Protocol {
     Tcp,
     Udp,
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        })
+    }
 }
 
 /// A violation with its place.

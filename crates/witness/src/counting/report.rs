@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use stealtime_console::document::SCHEMA_VERSION;
+use stealtime_console::document::{AGENT_VERSION, SCHEMA_VERSION};
 
-use crate::counting::counter_state::CounterState;
+use crate::counter::protocol::Answer;
 use crate::counting::record::{Finding, Outage, Protocol, Record};
 use crate::counting::settings::Count;
 use crate::round_trips::RoundTrips;
@@ -18,7 +18,7 @@ use crate::silence::Moment;
 pub struct Report {
     schema_version: u32,
     agent_version: &'static str,
-    settings: Settings,
+    settings: Count,
     started: Moment,
     duration_ns: u64,
     requests: u64,
@@ -31,27 +31,16 @@ pub struct Report {
     round_trip_ns: BTreeMap<Protocol, RoundTrips>,
     flows: Vec<FlowReport>,
     /// With `--check`, if the counter answered.
-    check: Option<CounterState>,
+    check: Option<Answer>,
 }
 
 /// The check at the end.
 #[derive(Debug, Default)]
 pub struct Check {
     /// What the counter said, if it was asked and answered.
-    pub state: Option<CounterState>,
+    pub state: Option<Answer>,
     /// What was wrong with that.
     pub finding: Option<Finding>,
-}
-
-#[derive(Debug, Serialize)]
-struct Settings {
-    tcp: Option<String>,
-    udp: Option<String>,
-    flows: u32,
-    interval_ns: u64,
-    silence_ns: u64,
-    resend_ns: u64,
-    linear_timeouts: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -85,8 +74,8 @@ impl Report {
         violations.sort_by_key(|finding| finding.at.monotonic_ns);
         Self {
             schema_version: SCHEMA_VERSION,
-            agent_version: env!("CARGO_PKG_VERSION"),
-            settings: Settings::of(count),
+            agent_version: AGENT_VERSION,
+            settings: count.clone(),
             started,
             duration_ns: stopped.since_ns(started),
             requests: records.iter().map(|record| record.requests).sum(),
@@ -117,10 +106,9 @@ impl Report {
             self.acknowledged
         )?;
         for flow in &self.flows {
-            let name = name(flow.protocol);
             let value = flow.last_value;
             let longest_ms = flow.longest_silence_ns as f64 * 1e-6;
-            write!(output, "{name}  value {value:>9}  longest silence {longest_ms:>9.3} ms")?;
+            write!(output, "{}  value {value:>9}  longest silence {longest_ms:>9.3} ms", flow.protocol)?;
             if let Some(trips) = &flow.round_trip_ns {
                 let [min, p50, p99, max] = [trips.min, trips.p50, trips.p99, trips.max].map(|ns| ns as f64 * 1e-6);
                 write!(output, "  round trip {min:.3} / {p50:.3} / {p99:.3} / {max:.3} ms (min/p50/p99/max)")?;
@@ -137,24 +125,9 @@ impl Report {
         writeln!(output, "violations: {}", self.violations_total)?;
         for finding in &self.violations {
             let seconds = finding.at.since_ns(self.started) as f64 * 1e-9;
-            writeln!(output, "  after {seconds:.3} s, {}: {:?}", name(finding.protocol), finding.violation)?;
+            writeln!(output, "  after {seconds:.3} s, {}: {:?}", finding.protocol, finding.violation)?;
         }
         Ok(())
-    }
-}
-
-impl Settings {
-    fn of(count: &Count) -> Self {
-        let to_ns = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        Self {
-            tcp: count.tcp.map(|address| address.to_string()),
-            udp: count.udp.map(|address| address.to_string()),
-            flows: count.flows,
-            interval_ns: to_ns(count.interval),
-            silence_ns: to_ns(count.silence),
-            resend_ns: to_ns(count.resend),
-            linear_timeouts: count.linear_timeouts,
-        }
     }
 }
 
@@ -175,14 +148,6 @@ impl FlowReport {
             silences_total: record.outages.count,
             silences: record.outages.items,
         }
-    }
-}
-
-/// As a protocol is called in text.
-pub fn name(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
     }
 }
 

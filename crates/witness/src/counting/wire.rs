@@ -2,7 +2,7 @@
 //! retransmission.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use nix::sys::socket::setsockopt;
 use thiserror::Error;
 
 use crate::counter::protocol::{ANSWER_BYTES, Answer, ProtocolError, Request};
+use crate::sockets::connect_udp;
 
 /// How often a waiting thread looks whether it should stop.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -131,13 +132,7 @@ pub struct UdpWire {
 
 impl UdpWire {
     pub fn connect(address: SocketAddr, resend_after: Duration) -> io::Result<Self> {
-        let any: SocketAddr = match address {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
-        let socket = UdpSocket::bind(any)?;
-        socket.connect(address)?;
-        Ok(Self { socket, resend_after })
+        Ok(Self { socket: connect_udp(address)?, resend_after })
     }
 
     /// Waits until the time is up for the answer to `request`.

@@ -1,15 +1,15 @@
-//! Progress on standard error: one line that is written over at a terminal, one a second otherwise.
+//! How far the streams are, in a line.
 
-use std::io::{self, IsTerminal};
+use std::time::Duration;
 
-use stealtime_console::remarks;
+use stealtime_console::remarks::ProgressLine;
 
 use crate::stamps::monotonic_ns;
 
 /// Tells now and then how far it is.
 pub struct Progress {
     is_quiet: bool,
-    at_terminal: bool,
+    line: ProgressLine,
     started_ns: u64,
     told_ns: u64,
     packets: u64,
@@ -27,27 +27,22 @@ pub struct State {
 impl Progress {
     pub fn begin(is_quiet: bool) -> Self {
         let now_ns = monotonic_ns();
-        let at_terminal = io::stderr().is_terminal();
-        Self { is_quiet, at_terminal, started_ns: now_ns, told_ns: now_ns, packets: 0 }
+        Self { is_quiet, line: ProgressLine::begin(), started_ns: now_ns, told_ns: now_ns, packets: 0 }
     }
 
-    /// Tells the state if it is time to. A terminal that is gone is no reason to stop.
+    /// Tells the state if it is time to.
     pub fn show(&mut self, state: impl FnOnce() -> State) {
-        let pace_ns = if self.at_terminal { 200_000_000 } else { 1_000_000_000 };
         let now_ns = monotonic_ns();
-        if self.is_quiet || now_ns - self.told_ns < pace_ns {
+        if self.is_quiet || Duration::from_nanos(now_ns - self.told_ns) < self.line.pace() {
             return;
         }
         let line = self.line(&state(), now_ns);
-        let end = if self.at_terminal { "\x1b[K\r" } else { "\n" };
-        remarks::write(&format!("{line}{end}"));
+        self.line.show(&line);
     }
 
     /// Leaves the last line as it stands.
     pub fn finish(&self) {
-        if !self.is_quiet && self.at_terminal && self.told_ns != self.started_ns {
-            remarks::say("");
-        }
+        self.line.finish();
     }
 
     fn line(&mut self, state: &State, now_ns: u64) -> String {
@@ -69,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_line_tells_streams_packets_rate_and_silence() {
-        let mut progress = Progress { is_quiet: true, at_terminal: false, started_ns: 0, told_ns: 0, packets: 0 };
+        let mut progress = Progress { started_ns: 0, told_ns: 0, ..Progress::begin(true) };
         let state = State { streams: 2, packets: 50, silent_ns: Some(12_000_000) };
         let line = progress.line(&state, 500_000_000);
         let words: Vec<&str> = line.split_whitespace().collect();

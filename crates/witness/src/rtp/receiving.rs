@@ -8,8 +8,10 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use stealtime_console::quantities::nanoseconds;
 use stealtime_media::{Datagram, Heard, Listening, Mark, Receiver, Turn, read, write};
 
+use crate::rtp::settings::Patience;
 use crate::stamps::{Arrival, Bridge, monotonic_ns};
 use crate::sys::{Inbox, MOST_AT_ONCE};
 
@@ -41,6 +43,19 @@ pub struct Limits {
     pub wait_ns: u64,
     /// For the next.
     pub idle_ns: u64,
+}
+
+impl Limits {
+    /// Whoever listens for as long as another one says.
+    pub const NONE: Self = Self { duration_ns: None, wait_ns: u64::MAX, idle_ns: u64::MAX };
+
+    pub fn of(patience: &Patience, duration: Option<Duration>) -> anyhow::Result<Self> {
+        Ok(Self {
+            duration_ns: duration.map(nanoseconds).transpose()?,
+            wait_ns: nanoseconds(patience.wait)?,
+            idle_ns: nanoseconds(patience.idle)?,
+        })
+    }
 }
 
 /// Why it ended.

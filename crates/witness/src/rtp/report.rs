@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde::Serialize;
-use stealtime_console::document::Head;
+use stealtime_console::document::{Head, finding};
 use stealtime_media::{Basis, Strangers, StreamFigures, Total};
 use stealtime_wire::{Finding, FindingLevel};
 
@@ -20,11 +20,11 @@ const BROKEN_PERCENT: f64 = 1.0;
 
 /// What `--json` prints.
 #[derive(Serialize)]
-pub struct Document<Part> {
+pub struct Document<P> {
     #[serde(flatten)]
     pub head: Head,
     #[serde(flatten)]
-    pub part: Part,
+    pub part: P,
     /// User and kernel time of this process.
     pub cpu_ns: u64,
     #[serde(skip)]
@@ -104,8 +104,18 @@ impl Tail {
     }
 }
 
-impl<Part> Document<Part> {
-    pub fn new(part: Part, findings: Vec<Finding>) -> Self {
+/// What is told at the end.
+pub trait Part: Serialize {
+    /// Whether a threshold is exceeded.
+    fn is_over(&self, judging: &Judging) -> bool;
+
+    /// What a reader must know.
+    fn findings(&self) -> Vec<Finding>;
+}
+
+impl<P: Part> Document<P> {
+    pub fn new(part: P) -> Self {
+        let findings = part.findings();
         Self { head: Head::of(&findings), part, cpu_ns: cpu_ns(), findings }
     }
 }
@@ -141,21 +151,20 @@ impl Reception {
             streams,
         }
     }
+}
 
-    /// Whether a threshold is exceeded.
-    pub fn is_over(&self, judging: &Judging) -> bool {
+impl Part for Reception {
+    fn is_over(&self, judging: &Judging) -> bool {
         let silence_ns = self.total.longest_silence.map_or(0, |silence| silence.length_ns);
         judging.max_loss.is_some_and(|most| self.total.counts.lost_percent > most)
             || judging.max_silence.is_some_and(|most| u128::from(silence_ns) > most.as_nanos())
             || judging.min_mos.is_some_and(|least| self.total.mos.is_none_or(|mos| mos.min < least))
     }
 
-    /// What a reader must know.
-    pub fn findings(&self) -> Vec<Finding> {
+    fn findings(&self) -> Vec<Finding> {
         let (mut findings, total) = (Vec::new(), &self.total);
         let mut find = |code: &str, level, text: String, hint: Option<&str>| {
-            let (code, hint) = (code.to_owned(), hint.map(str::to_owned));
-            findings.push(Finding { code, level, text, hint });
+            findings.push(finding(code, level, text, hint));
         };
         if total.streams_heard == 0 {
             let text = "no packet of any stream came".to_owned();
@@ -230,13 +239,17 @@ impl Transmission {
             came_back,
         }
     }
+}
 
-    /// What a reader must know.
-    pub fn findings(&self) -> Vec<Finding> {
+impl Part for Transmission {
+    fn is_over(&self, judging: &Judging) -> bool {
+        self.came_back.as_ref().is_some_and(|reception| reception.is_over(judging))
+    }
+
+    fn findings(&self) -> Vec<Finding> {
         let (mut findings, hint) = (Vec::new(), "give the sender a CPU or a priority of its own (-a, -p)");
         let mut find = |code: &str, level, text: String, hint: Option<&str>| {
-            let (code, hint) = (code.to_owned(), hint.map(str::to_owned));
-            findings.push(Finding { code, level, text, hint });
+            findings.push(finding(code, level, text, hint));
         };
         if let Some(first) = &self.first_refusal {
             let text = format!("the kernel refused to send {} packets: {first}", self.refused);
@@ -257,9 +270,12 @@ impl Transmission {
     }
 }
 
-impl Conversation {
-    /// What a reader must know.
-    pub fn findings(&self) -> Vec<Finding> {
+impl Part for Conversation {
+    fn is_over(&self, judging: &Judging) -> bool {
+        self.heard.is_over(judging)
+    }
+
+    fn findings(&self) -> Vec<Finding> {
         let mut findings = self.spoken.findings();
         findings.extend(self.heard.findings());
         findings

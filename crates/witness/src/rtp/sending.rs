@@ -1,7 +1,7 @@
 //! Sends all streams on their schedule, then tells how much that was.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::AsFd;
 
 use hdrhistogram::Histogram;
@@ -44,19 +44,9 @@ pub struct Origin {
     pub grain_ns: u64,
 }
 
-/// What it is sent from.
-enum Sockets {
-    /// One for all streams, and where each goes.
-    Shared(UdpSocket, Vec<SockaddrStorage>),
-    /// One for each stream, connected.
-    Own(Vec<UdpSocket>),
-    /// One for each stream, and where it goes.
-    Open(Vec<UdpSocket>, Vec<SocketAddr>),
-}
-
 /// A sender and what has become of its packets.
 pub struct Sending {
-    sockets: Sockets,
+    outgoing: Outgoing,
     numbers: Vec<Numbers>,
     schedule: Schedule,
     origin: Origin,
@@ -75,15 +65,8 @@ impl Sending {
     /// Ready to begin at this moment.
     pub fn new(outgoing: Outgoing, numbers: Vec<Numbers>, origin: Origin, start_ns: u64) -> anyhow::Result<Self> {
         let streams = outgoing.destinations.len();
-        let sockets = match outgoing.sockets {
-            OutgoingSockets::Shared(socket) => {
-                Sockets::Shared(socket, outgoing.destinations.into_iter().map(SockaddrStorage::from).collect())
-            }
-            OutgoingSockets::Own(sockets) => Sockets::Own(sockets),
-            OutgoingSockets::Open(sockets) => Sockets::Open(sockets, outgoing.destinations),
-        };
         Ok(Self {
-            sockets,
+            outgoing,
             numbers,
             schedule: Schedule::new(start_ns, u32::try_from(streams)?),
             origin,
@@ -151,15 +134,14 @@ impl Sending {
     }
 
     fn send(&mut self, batch: &[Planned]) {
-        let handed = match &self.sockets {
-            Sockets::Shared(socket, addresses) => self.hand_over_together(batch, socket, addresses),
-            Sockets::Own(sockets) => self.hand_over_each(batch, |stream, packet| {
-                let socket = &sockets[stream];
-                send_connected(socket, packet)
-            }),
-            Sockets::Open(sockets, addresses) => self.hand_over_each(batch, |stream, packet| {
-                let (socket, address) = (&sockets[stream], addresses[stream]);
-                socket.send_to(packet, address).map(drop)
+        let Outgoing { sockets, destinations } = &self.outgoing;
+        let handed = match sockets {
+            OutgoingSockets::Shared(socket) => self.hand_over_together(batch, socket),
+            OutgoingSockets::Own(sockets) => {
+                self.hand_over_each(batch, |stream, packet| send_connected(&sockets[stream], packet))
+            }
+            OutgoingSockets::Open(sockets) => self.hand_over_each(batch, |stream, packet| {
+                sockets[stream].send_to(packet, destinations[stream]).map(drop)
             }),
         };
         for (one, (sent_ns, result)) in batch.iter().zip(handed) {
@@ -169,15 +151,11 @@ impl Sending {
     }
 
     /// Gives when each packet was handed to the kernel, and whether it took it.
-    fn hand_over_together(
-        &self,
-        batch: &[Planned],
-        socket: &UdpSocket,
-        addresses: &[SockaddrStorage],
-    ) -> Vec<(u64, io::Result<()>)> {
+    fn hand_over_together(&self, batch: &[Planned], socket: &UdpSocket) -> Vec<(u64, io::Result<()>)> {
         let sent_ns = monotonic_ns();
         let packets: Vec<[u8; PACKET_BYTES]> = batch.iter().map(|one| self.packet(one, sent_ns)).collect();
-        let addresses: Vec<SockaddrStorage> = batch.iter().map(|one| addresses[one.stream as usize]).collect();
+        let address = |one: &Planned| SockaddrStorage::from(self.outgoing.destinations[one.stream as usize]);
+        let addresses: Vec<SockaddrStorage> = batch.iter().map(address).collect();
         let mut handed = Vec::with_capacity(batch.len());
         while handed.len() < packets.len() {
             let done = handed.len();

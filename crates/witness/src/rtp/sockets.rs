@@ -1,15 +1,14 @@
 //! The sockets of thousands of streams.
 
 use std::fs;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce, ReceiveTimestampns, RxqOvfl};
 use thiserror::Error;
 
 use crate::rtp::settings::{Ports, Receive, Speaking};
+use crate::sockets::{any, make_room, stamp};
 
 /// For all streams on one socket: what 2,000 of them send in a quarter of a second, at some 1,300 bytes of the
 /// kernel's memory for a packet.
@@ -143,13 +142,9 @@ pub fn incoming(receive: &Receive) -> Result<Vec<UdpSocket>, SocketError> {
 pub fn watch(sockets: &[UdpSocket]) -> bool {
     let mut stamps = true;
     for socket in sockets {
-        stamps &= setsockopt(socket, ReceiveTimestampns, &true).is_ok();
-        // A kernel that does not count leaves the count absent.
-        let _ = setsockopt(socket, RxqOvfl, &1);
+        stamps &= stamp(socket);
         if sockets.len() == 1 {
-            // Only a privileged process may go beyond net.core.rmem_max.
-            let _ =
-                setsockopt(socket, RcvBufForce, &BUFFER_BYTES).or_else(|_| setsockopt(socket, RcvBuf, &BUFFER_BYTES));
+            make_room(socket, BUFFER_BYTES);
         }
     }
     stamps
@@ -157,14 +152,6 @@ pub fn watch(sockets: &[UdpSocket]) -> bool {
 
 fn bind(at: SocketAddr) -> Result<UdpSocket, SocketError> {
     UdpSocket::bind(at).map_err(|error| SocketError::Bind(at, error))
-}
-
-/// Any address of the same family.
-fn any(like: SocketAddr) -> SocketAddr {
-    match like {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    }
 }
 
 /// The ports of streams, from the first on; of port 0 the kernel chooses each.

@@ -8,7 +8,7 @@ use anyhow::Result;
 use stealtime_console::quantities::nanoseconds;
 use stealtime_media::{Numbers, PACKET_NS, numbers};
 
-use crate::rtp::place;
+use crate::placing::place;
 use crate::rtp::sending::{Origin, Sending};
 use crate::rtp::settings::{Placement, Speaking};
 use crate::rtp::sockets::Outgoing;
@@ -48,7 +48,7 @@ impl Speech {
 
     /// Says it in this thread. The first interruption ends the voice, the second one the closing reports too.
     pub fn say(self, placement: &Placement, interruptions: &AtomicU32, show: impl FnMut(&Sending)) -> Result<Said> {
-        place(placement)?;
+        place(placement.cpu, placement.priority)?;
         let started_ns = monotonic_ns() + self.lead_ns;
         let mut sending = Sending::new(self.outgoing, self.numbers, self.origin, started_ns)?;
         let stop = || interruptions.load(Ordering::Relaxed) > 0;

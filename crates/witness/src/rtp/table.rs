@@ -2,115 +2,109 @@
 
 use std::io::{self, Write};
 
-use stealtime_console::document::write_findings;
 use stealtime_media::{Basis, Quartiles, Silence, Spread, StreamFigures};
 
-use crate::rtp::report::{Conversation, Document, Reception, Tail, Transmission};
+use crate::rtp::report::{Conversation, Reception, Tail, Transmission};
 
 /// More streams are not shown one by one, only those with the lowest scores.
 const MOST_SHOWN: usize = 10;
 
-impl Document<Reception> {
-    pub fn write_text(&self, output: &mut impl Write) -> io::Result<()> {
-        write_reception(&self.part, output)?;
-        write_findings(&self.findings, output)
-    }
-}
-
-impl Document<Transmission> {
-    pub fn write_text(&self, output: &mut impl Write) -> io::Result<()> {
-        write_transmission(&self.part, output)?;
-        write_findings(&self.findings, output)
-    }
-}
-
-impl Document<Conversation> {
-    pub fn write_text(&self, output: &mut impl Write) -> io::Result<()> {
-        write_transmission(&self.part.spoken, output)?;
-        writeln!(output, "what was heard:")?;
-        write_reception(&self.part.heard, output)?;
-        write_findings(&self.findings, output)
-    }
+/// Writes what there is to tell in lines for people.
+pub trait Table {
+    fn write_table(&self, output: &mut impl Write) -> io::Result<()>;
 }
 
 fn ms(ns: u64) -> f64 {
     ns as f64 * 1e-6
 }
 
-fn write_transmission(transmission: &Transmission, output: &mut impl Write) -> io::Result<()> {
-    writeln!(
-        output,
-        "sent {} packets in {} streams, {:.1} s; {} refused",
-        transmission.sent,
-        transmission.streams,
-        ms(transmission.duration_ns) * 1e-3,
-        transmission.refused
-    )?;
-    if let Some(Tail { median, p99, p999, max }) = transmission.lateness_ns {
-        let [median, p99, p999, max] = [median, p99, p999, max].map(ms);
-        writeln!(output, "sent late  {median:.3} / {p99:.3} / {p999:.3} / {max:.3} ms (median/p99/p99.9/max)")?;
+impl Table for Transmission {
+    fn write_table(&self, output: &mut impl Write) -> io::Result<()> {
+        writeln!(
+            output,
+            "sent {} packets in {} streams, {:.1} s; {} refused",
+            self.sent,
+            self.streams,
+            ms(self.duration_ns) * 1e-3,
+            self.refused
+        )?;
+        if let Some(Tail { median, p99, p999, max }) = self.lateness_ns {
+            let [median, p99, p999, max] = [median, p99, p999, max].map(ms);
+            writeln!(output, "sent late  {median:.3} / {p99:.3} / {p999:.3} / {max:.3} ms (median/p99/p99.9/max)")?;
+        }
+        if let Some(reception) = &self.came_back {
+            writeln!(output, "what came back:")?;
+            reception.write_table(output)?;
+        }
+        Ok(())
     }
-    if let Some(reception) = &transmission.came_back {
-        writeln!(output, "what came back:")?;
-        write_reception(reception, output)?;
-    }
-    Ok(())
 }
 
-fn write_reception(reception: &Reception, output: &mut impl Write) -> io::Result<()> {
-    let (total, counts) = (&reception.total, &reception.total.counts);
-    writeln!(
-        output,
-        "heard {} streams of {}, {} to their end; {:.1} s",
-        total.streams_heard,
-        total.streams_announced,
-        total.streams_closed,
-        ms(reception.duration_ns) * 1e-3
-    )?;
-    writeln!(
-        output,
-        "packets    sent {}, received {}, lost {} ({:.3} %), duplicated {}, reordered {}, late {}",
-        counts.sent,
-        counts.received,
-        counts.lost,
-        counts.lost_percent,
-        counts.duplicated,
-        counts.reordered,
-        counts.late
-    )?;
-    if let (Some(basis), Some(delay)) = (total.delay_is, &total.delay_ns) {
-        let Quartiles { min, q1, median, q3, max } = delay;
-        let [min, q1, median, q3, max] = [min, q1, median, q3, max].map(|ns| ms(*ns));
+impl Table for Reception {
+    fn write_table(&self, output: &mut impl Write) -> io::Result<()> {
+        let (total, counts) = (&self.total, &self.total.counts);
         writeln!(
             output,
-            "{:<10} {min:.3} / {q1:.3} / {median:.3} / {q3:.3} / {max:.3} ms (min/q1/median/q3/max)",
-            word(basis)
+            "heard {} streams of {}, {} to their end; {:.1} s",
+            total.streams_heard,
+            total.streams_announced,
+            total.streams_closed,
+            ms(self.duration_ns) * 1e-3
         )?;
-    }
-    if let (Some(last), Some(most), Some(path)) = (total.jitter_last_ns, total.jitter_max_ns, total.path_jitter_max_ns)
-    {
         writeln!(
             output,
-            "jitter     {} ms at the end, {} at most; {} without the sender's own (RFC 3550; min/median/max of streams)",
-            spread_ms(&last),
-            spread_ms(&most),
-            spread_ms(&path)
+            "packets    sent {}, received {}, lost {} ({:.3} %), duplicated {}, reordered {}, late {}",
+            counts.sent,
+            counts.received,
+            counts.lost,
+            counts.lost_percent,
+            counts.duplicated,
+            counts.reordered,
+            counts.late
         )?;
+        if let (Some(basis), Some(delay)) = (total.delay_is, &total.delay_ns) {
+            let Quartiles { min, q1, median, q3, max } = delay;
+            let [min, q1, median, q3, max] = [min, q1, median, q3, max].map(|ns| ms(*ns));
+            writeln!(
+                output,
+                "{:<10} {min:.3} / {q1:.3} / {median:.3} / {q3:.3} / {max:.3} ms (min/q1/median/q3/max)",
+                word(basis)
+            )?;
+        }
+        if let (Some(last), Some(most), Some(path)) =
+            (total.jitter_last_ns, total.jitter_max_ns, total.path_jitter_max_ns)
+        {
+            writeln!(
+                output,
+                "jitter     {} ms at the end, {} at most; {} without the sender's own (RFC 3550; min/median/max of streams)",
+                spread_ms(&last),
+                spread_ms(&most),
+                spread_ms(&path)
+            )?;
+        }
+        if let (Some(silence), Some(stream)) = (&total.longest_silence, total.longest_silence_stream) {
+            writeln!(output, "silence    {} in stream {stream}", silent(silence, self))?;
+        }
+        if let Some(silence) = &total.longest_silence_of_all {
+            writeln!(output, "           {} in all streams together", silent(silence, self))?;
+        }
+        if let Some(Spread { min, median, max }) = total.mos {
+            let buffer_ms = ms(self.buffer_ns);
+            writeln!(
+                output,
+                "opinion    {min:.2} / {median:.2} / {max:.2} (MOS by ITU-T G.107, buffer {buffer_ms} ms; min/median/max)"
+            )?;
+        }
+        write_streams(&self.streams, output)
     }
-    if let (Some(silence), Some(stream)) = (&total.longest_silence, total.longest_silence_stream) {
-        writeln!(output, "silence    {} in stream {stream}", silent(silence, reception))?;
+}
+
+impl Table for Conversation {
+    fn write_table(&self, output: &mut impl Write) -> io::Result<()> {
+        self.spoken.write_table(output)?;
+        writeln!(output, "what was heard:")?;
+        self.heard.write_table(output)
     }
-    if let Some(silence) = &total.longest_silence_of_all {
-        writeln!(output, "           {} in all streams together", silent(silence, reception))?;
-    }
-    if let Some(Spread { min, median, max }) = total.mos {
-        let buffer_ms = ms(reception.buffer_ns);
-        writeln!(
-            output,
-            "opinion    {min:.2} / {median:.2} / {max:.2} (MOS by ITU-T G.107, buffer {buffer_ms} ms; min/median/max)"
-        )?;
-    }
-    write_streams(&reception.streams, output)
 }
 
 fn write_streams(streams: &[StreamFigures], output: &mut impl Write) -> io::Result<()> {

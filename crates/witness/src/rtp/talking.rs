@@ -8,20 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
 use anyhow::Result;
-use stealtime_console::document::{conclude, tell};
-use stealtime_console::quantities::nanoseconds;
 use stealtime_media::Listening;
 
 use crate::rtp::progress::Progress;
 use crate::rtp::receiving::{Ended, Limits, Receiving};
-use crate::rtp::report::{Conversation, Document, Reception, Transmission};
+use crate::rtp::report::{Conversation, Reception, Transmission};
+use crate::rtp::session::{conclude_with, end_ns, interruptions, listening, state, tell_ports};
 use crate::rtp::settings::Talk;
 use crate::rtp::sockets::{self, Hearing};
 use crate::rtp::speech::Speech;
-use crate::rtp::{end_ns, exit_code, interruptions, listening, state, tell_ports};
-
-/// While the voice lasts nothing else ends what is heard: whoever is silent may speak again.
-const PATIENT: Limits = Limits { duration_ns: None, wait_ns: u64::MAX, idle_ns: u64::MAX };
 
 /// `stealtime-agent rtp talk`
 pub fn run(talk: &Talk) -> Result<ExitCode> {
@@ -36,11 +31,7 @@ pub fn run(talk: &Talk) -> Result<ExitCode> {
         is_said: AtomicBool::new(false),
         is_over: AtomicBool::new(false),
         interruptions: &interruptions,
-        limits: Limits {
-            duration_ns: None,
-            wait_ns: nanoseconds(talk.patience.wait)?,
-            idle_ns: nanoseconds(talk.patience.idle)?,
-        },
+        limits: Limits::of(&talk.patience, None)?,
     };
     // Begun before the one that speaks is placed: a real-time priority is for what is sent alone.
     let (said, (receiving, ended)) = thread::scope(|scope| -> Result<_> {
@@ -53,10 +44,7 @@ pub fn run(talk: &Talk) -> Result<ExitCode> {
     })?;
     let heard = Reception::of(&receiving, ended, end_ns(&receiving, ended), &talk.judging, listening.buffer_ns);
     let conversation = Conversation { spoken: Transmission::of(&said.sending, said.duration_ns(), None), heard };
-    let findings = conversation.findings();
-    let document = Document::new(conversation, findings);
-    let verdict = exit_code(document.head.valid, document.part.heard.is_over(&talk.judging));
-    Ok(conclude(verdict, [tell(talk.showing.json, &document, |output| document.write_text(output))]))
+    Ok(conclude_with(conversation, &talk.judging, &talk.showing))
 }
 
 /// What the one that hears must know of the one that speaks.
@@ -82,7 +70,8 @@ impl Ear<'_> {
         let mut receiving = Receiving::new(sockets, listening, false, stamped)?;
         let is_interrupted = |times: u32| self.interruptions.load(Ordering::Relaxed) >= times;
         let said = || self.is_said.load(Ordering::Relaxed) || is_interrupted(2);
-        let mut ended = receiving.run(&PATIENT, &said, |now| progress.show(|| state(now)))?;
+        // While the voice lasts nothing else ends what is heard: whoever is silent may speak again.
+        let mut ended = receiving.run(&Limits::NONE, &said, |now| progress.show(|| state(now)))?;
         if ended != Ended::Complete {
             let stop = || self.is_over.load(Ordering::Relaxed) || is_interrupted(1);
             ended = receiving.run(&self.limits, &stop, |now| progress.show(|| state(now)))?;

@@ -2,20 +2,24 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::io::{BufRead, BufReader, Write};
+mod agent_process;
+mod counter_process;
+
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use agent_process::{AGENT, Agent};
+use counter_process::Counter;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
-const AGENT: &str = env!("CARGO_BIN_EXE_stealtime-agent");
 const MS: u64 = 1_000_000;
 
 /// Clocks are compared to some microseconds.
@@ -24,36 +28,6 @@ const SLACK_NS: u64 = 20_000;
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
     u64::try_from(now.tv_sec() * 1_000_000_000 + now.tv_nsec()).unwrap()
-}
-
-/// A counter that dies with its test.
-struct Counter {
-    process: Child,
-    tcp: SocketAddr,
-    udp: SocketAddr,
-}
-
-impl Counter {
-    fn start(tcp: &str) -> Self {
-        let mut process = Command::new(AGENT)
-            .args(["counter", "--tcp", tcp, "--udp", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let listening: Value = serde_json::from_str(&line).unwrap();
-        let address = |name: &str| listening[name].as_str().unwrap().parse().unwrap();
-        Self { process, tcp: address("tcp"), udp: address("udp") }
-    }
-}
-
-impl Drop for Counter {
-    fn drop(&mut self) {
-        // It may be dead already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 fn blackout(arguments: &[&str]) -> Output {
@@ -167,8 +141,8 @@ fn is_of_path(from_ns: u64, to_ns: u64, passed: &[Passed]) -> bool {
 }
 
 fn assert_found(manner: Manner, lengths_ms: &'static [u64]) {
-    let counter = Counter::start("127.0.0.1:0");
-    let path = Path::start(counter.udp, manner, lengths_ms);
+    let counter = Counter::start("127.0.0.1:0", "127.0.0.1:0", &[]);
+    let path = Path::start(counter.udp.parse().unwrap(), manner, lengths_ms);
     let seconds = format!("{}ms", 700 + lengths_ms.iter().map(|length_ms| length_ms + 260).sum::<u64>());
     let output = blackout(&["--udp", &path.at.to_string(), "-D", &seconds]);
     let (passed, silences) = path.end();
@@ -219,30 +193,19 @@ fn where_nothing_was_silent_nothing_is_found() {
 
 #[test]
 fn a_counter_that_began_anew_has_forgotten_and_its_connection_was_made_anew() {
-    let mut counter = Counter::start("127.0.0.1:0");
-    let at = counter.tcp.to_string();
-    let mut watching = Command::new(AGENT)
-        .args(["blackout", "--json", "--json-progress", "--until-closed", "--tcp", &at])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut progress = BufReader::new(watching.stderr.take().unwrap()).lines();
+    let mut counter = Counter::start("127.0.0.1:0", "127.0.0.1:0", &[]);
+    let at = counter.tcp.clone();
+    let mut watching = Agent::start(&["blackout", "--json-progress"], &["--tcp", &at]);
     let mut wait_for = |is_it: &dyn Fn(&Value) -> bool| {
-        let mut states = progress.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
-        assert!(states.any(|state| is_it(&state["ways"][0])), "it ended");
+        watching.await_progress(|line| is_it(&serde_json::from_str::<Value>(line).unwrap()["ways"][0]));
     };
     wait_for(&|way| number(&way["answered"]) > 100);
-    counter.process.kill().unwrap();
-    counter.process.wait().unwrap();
+    counter.kill();
     wait_for(&|way| number(&way["connection_losses"]) == 1);
-    let _another = Counter::start(&at);
+    let _another = Counter::start(&at, "127.0.0.1:0", &[]);
     wait_for(&|way| number(&way["violations"]) > 0);
-    drop(watching.stdin.take());
-    let output = watching.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(3));
-    let found = document(&output);
+    let (code, found) = watching.close();
+    assert_eq!(code, Some(3));
     let way = &found["ways"][0];
     let kinds: Vec<&str> =
         way["violations"].as_array().unwrap().iter().map(|one| one["kind"].as_str().unwrap()).collect();

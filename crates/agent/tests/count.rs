@@ -2,119 +2,37 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::UdpSocket;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::{Duration, Instant};
+mod agent_process;
+mod counter_process;
 
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+
+use agent_process::{AGENT, Agent};
+use counter_process::Counter;
 use serde_json::Value;
 
-const AGENT: &str = env!("CARGO_BIN_EXE_stealtime-agent");
-
-/// On a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A counter that dies with its test.
-struct Server {
-    process: Child,
-    tcp: String,
-    udp: String,
+/// A counter with some memory.
+fn counter(tcp: &str, udp: &str) -> Counter {
+    Counter::start(tcp, udp, &["--memory", "1MiB", "--dirty", "10/10ms"])
 }
 
-impl Server {
-    fn start(tcp: &str, udp: &str) -> Self {
-        // The ports of a counter that was killed may take a moment to be free again.
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let mut process = Command::new(AGENT)
-                .args(["counter", "--tcp", tcp, "--udp", udp, "--memory", "1MiB", "--dirty", "10/10ms"])
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            let mut line = String::new();
-            BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-            if let Ok(listening) = serde_json::from_str::<Value>(&line) {
-                let address = |name: &str| listening[name].as_str().unwrap().to_owned();
-                return Self { process, tcp: address("tcp"), udp: address("udp") };
-            }
-            process.wait().unwrap();
-            assert!(Instant::now() < deadline, "the counter does not start on {tcp} and {udp}");
-        }
-    }
-
-    fn on_any_port() -> Self {
-        Self::start("127.0.0.1:0", "127.0.0.1:0")
-    }
-
-    fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may be dead already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+fn on_any_port() -> Counter {
+    counter("127.0.0.1:0", "127.0.0.1:0")
 }
 
 /// A client that counts until it is told to stop.
-struct Client {
-    process: Child,
-    progress: BufReader<std::process::ChildStderr>,
-    stdin: Option<ChildStdin>,
+fn client(arguments: &[&str]) -> Agent {
+    Agent::start(&["count", "--wait", "60s"], arguments)
 }
 
-impl Client {
-    fn start(arguments: &[&str]) -> Self {
-        let mut process = Command::new(AGENT)
-            .args(["count", "--json", "--until-closed", "--wait", "60s"])
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let progress = BufReader::new(process.stderr.take().unwrap());
-        let stdin = process.stdin.take();
-        Self { process, progress, stdin }
-    }
-
-    /// Reads progress until a line of it is as wanted.
-    fn wait_for(&mut self, wanted: impl Fn(&str) -> bool) {
-        let mut seen = String::new();
-        loop {
-            let mut line = String::new();
-            let length = self.progress.read_line(&mut line).unwrap();
-            assert!(length > 0, "the client ended: {seen}");
-            if wanted(&line) {
-                return;
-            }
-            seen.push_str(&line);
-        }
-    }
-
-    /// Waits until it has been told a value of at least this over each protocol.
-    fn wait_for_value(&mut self, least: u64) {
-        self.wait_for(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let values = words.windows(2).filter(|pair| pair[0] == "value");
-            values.map(|pair| pair[1].parse::<u64>().unwrap()).min().is_some_and(|value| value >= least)
-        });
-    }
-
-    /// Ends it by closing its standard input; gives its exit code and document.
-    fn finish(mut self) -> (Option<i32>, Value) {
-        drop(self.stdin.take());
-        let mut progress = String::new();
-        self.progress.read_to_string(&mut progress).unwrap();
-        let output = self.process.wait_with_output().unwrap();
-        let document = serde_json::from_slice(&output.stdout);
-        (output.status.code(), document.unwrap_or_else(|error| panic!("{error}: {progress}")))
-    }
+/// Waits until it has been told a value of at least this over each protocol.
+fn await_value(client: &mut Agent, least: u64) {
+    client.await_progress(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let values = words.windows(2).filter(|pair| pair[0] == "value");
+        values.map(|pair| pair[1].parse::<u64>().unwrap()).min().is_some_and(|value| value >= least)
+    });
 }
 
 fn kinds(document: &Value, protocol: &str) -> Vec<String> {
@@ -125,11 +43,11 @@ fn kinds(document: &Value, protocol: &str) -> Vec<String> {
 
 #[test]
 fn a_counter_that_lives_on_is_without_violations() {
-    let server = Server::on_any_port();
+    let server = on_any_port();
     let arguments = ["--tcp", &server.tcp, "--udp", &server.udp, "--interval", "1ms", "--flows", "2", "--check"];
-    let mut client = Client::start(&arguments);
-    client.wait_for_value(20);
-    let (code, document) = client.finish();
+    let mut client = client(&arguments);
+    await_value(&mut client, 20);
+    let (code, document) = client.close();
     assert_eq!(code, Some(0), "{document:#}");
     assert_eq!(document["violations"], serde_json::json!([]));
     assert_eq!(document["tcp_lived"], true);
@@ -150,15 +68,15 @@ fn a_counter_that_lives_on_is_without_violations() {
 
 #[test]
 fn a_counter_that_is_killed_and_started_again_is_found_out() {
-    let mut server = Server::on_any_port();
-    let mut client = Client::start(&["--tcp", &server.tcp, "--udp", &server.udp, "--interval", "1ms"]);
-    client.wait_for_value(20);
+    let mut server = on_any_port();
+    let mut client = client(&["--tcp", &server.tcp, "--udp", &server.udp, "--interval", "1ms"]);
+    await_value(&mut client, 20);
     server.kill();
-    let again = Server::start(&server.tcp, &server.udp);
-    client.wait_for(|line| line.split_whitespace().last().is_some_and(|violations| violations != "0"));
+    let again = counter(&server.tcp, &server.udp);
+    client.await_progress(|line| line.split_whitespace().last().is_some_and(|violations| violations != "0"));
     // The connection's end shows at once; UDP goes on with the counter that knows nothing.
-    client.wait_for(|line| line.trim_end().ends_with("violations 3"));
-    let (code, document) = client.finish();
+    client.await_progress(|line| line.trim_end().ends_with("violations 3"));
+    let (code, document) = client.close();
     assert_eq!(code, Some(3), "{document:#}");
     assert_eq!(kinds(&document, "tcp"), ["connection_lost"]);
     assert_eq!(kinds(&document, "udp"), ["forgotten", "life_changed"]);
@@ -169,10 +87,10 @@ fn a_counter_that_is_killed_and_started_again_is_found_out() {
 
 #[test]
 fn a_counter_that_is_stopped_for_a_while_is_a_silence_and_no_violation() {
-    let server = Server::on_any_port();
+    let server = on_any_port();
     let arguments = ["--tcp", &server.tcp, "--udp", &server.udp, "--interval", "1ms", "--silence", "150ms"];
-    let mut client = Client::start(&arguments);
-    client.wait_for_value(20);
+    let mut client = client(&arguments);
+    await_value(&mut client, 20);
     let signal = |name: &str| {
         let process = server.process.id().to_string();
         assert!(Command::new("kill").args([name, &process]).status().unwrap().success());
@@ -183,10 +101,10 @@ fn a_counter_that_is_stopped_for_a_while_is_a_silence_and_no_violation() {
         let words: Vec<&str> = line.split_whitespace().collect();
         words.windows(2).filter(|pair| pair[0] == "silent").map(|pair| pair[1].parse().unwrap()).collect()
     };
-    client.wait_for(|line| silences_s(line).iter().all(|&silent_s| silent_s > 0.2));
+    client.await_progress(|line| silences_s(line).iter().all(|&silent_s| silent_s > 0.2));
     signal("-CONT");
-    client.wait_for(|line| silences_s(line).iter().all(|&silent_s| silent_s < 0.2));
-    let (code, document) = client.finish();
+    client.await_progress(|line| silences_s(line).iter().all(|&silent_s| silent_s < 0.2));
+    let (code, document) = client.close();
     assert_eq!(code, Some(0), "{document:#}");
     for flow in document["flows"].as_array().unwrap() {
         let longest = flow["longest_silence_ns"].as_u64().unwrap();
@@ -201,28 +119,20 @@ fn a_counter_that_is_stopped_for_a_while_is_a_silence_and_no_violation() {
 
 #[test]
 fn an_interrupted_client_still_reports() {
-    let server = Server::on_any_port();
-    let mut client = Client::start(&["--udp", &server.udp, "--interval", "1ms"]);
-    client.wait_for_value(5);
+    let server = on_any_port();
+    let mut client = client(&["--udp", &server.udp, "--interval", "1ms"]);
+    await_value(&mut client, 5);
     let process = client.process.id().to_string();
     assert!(Command::new("kill").args(["-INT", &process]).status().unwrap().success());
-    let output = {
-        let Client { process, mut progress, stdin } = client;
-        let mut rest = String::new();
-        progress.read_to_string(&mut rest).unwrap();
-        let output = process.wait_with_output().unwrap();
-        drop(stdin);
-        output
-    };
-    assert_eq!(output.status.code(), Some(0));
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (code, document) = client.end();
+    assert_eq!(code, Some(0));
     assert!(document["acknowledged"].as_u64().unwrap() >= 5);
     assert_eq!(document["tcp_lived"], Value::Null);
 }
 
 #[test]
 fn a_counter_answers_questions_and_ignores_what_is_none() {
-    let server = Server::on_any_port();
+    let server = on_any_port();
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     for noise in [&b""[..], b"hello", &[0; 40], &[255; 2000]] {
         stranger.send_to(noise, &server.udp).unwrap();

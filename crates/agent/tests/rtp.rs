@@ -2,67 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod agent_process;
 mod voice_path;
 
-use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Child, ChildStderr, ChildStdin, Command, Output, Stdio};
-use std::thread;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use agent_process::AGENT;
 use serde_json::Value;
 use stealtime_media::{Kind, Mark};
-use voice_path::{Fate, Path, assert_delays_lie_between, now_ns, number, of_stream};
+use voice_path::{Fate, Listener, Path, assert_delays_lie_between, now_ns, number, of_stream};
 
-const AGENT: &str = env!("CARGO_BIN_EXE_stealtime-agent");
-
-/// A receiver that listens.
-struct Receiver {
-    process: Child,
-    stderr: BufReader<ChildStderr>,
-    stdin: Option<ChildStdin>,
-    at: SocketAddr,
-}
-
-impl Receiver {
-    fn start(at: &str, arguments: &[&str]) -> Self {
-        let mut process = Command::new(AGENT)
-            .args(["rtp", "receive", at, "--json", "--until-closed"])
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stdin = process.stdin.take();
-        let mut stderr = BufReader::new(process.stderr.take().unwrap());
-        let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
-        let at = line.strip_prefix("listening at ").and_then(|rest| rest.split(',').next());
-        let at = at.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
-        Self { process, stderr, stdin, at }
-    }
-
-    /// Waits until it ends by itself; gives its exit code and document.
-    fn end(mut self) -> (Option<i32>, Value) {
-        // Both at once: neither pipe has room for all that an end may tell.
-        let telling = thread::spawn(move || {
-            let mut progress = String::new();
-            self.stderr.read_to_string(&mut progress).unwrap();
-            progress
-        });
-        let output = self.process.wait_with_output().unwrap();
-        let progress = telling.join().unwrap();
-        drop(self.stdin);
-        let document = serde_json::from_slice(&output.stdout);
-        (output.status.code(), document.unwrap_or_else(|error| panic!("{error}: {progress}")))
-    }
-
-    /// Ends it by closing its standard input.
-    fn close(mut self) -> (Option<i32>, Value) {
-        drop(self.stdin.take());
-        self.end()
-    }
+fn receiver(at: &str, arguments: &[&str]) -> Listener {
+    Listener::start(&["receive", at], arguments)
 }
 
 fn send(to: SocketAddr, arguments: &[&str]) -> Output {
@@ -94,7 +47,7 @@ fn faults(mark: &Mark) -> Fate {
 
 #[test]
 fn each_fault_of_a_path_is_found_as_what_it_is() {
-    let receiver = Receiver::start("127.0.0.1:0", &["--ports", "one"]);
+    let receiver = receiver("127.0.0.1:0", &["--ports", "one"]);
     let hears = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (at, says) = (hears.local_addr().unwrap(), hears.try_clone().unwrap());
     let path = Path::start(hears, says, receiver.at, faults);
@@ -106,7 +59,7 @@ fn each_fault_of_a_path_is_found_as_what_it_is() {
     let sent = send(at, &["--ports", "one", "-n", "7", "-D", "4s", "--first-sequence", "65500"]);
     assert_eq!(document(&sent)["sent"], 1400);
     // Stream 6 tells its end and nothing else.
-    let (code, found) = receiver.end();
+    let (code, found) = receiver.agent.end();
     let passed = path.end();
     assert_eq!(code, Some(0), "{found:#}");
     assert_eq!(found["ended"], "complete");
@@ -151,11 +104,11 @@ fn each_fault_of_a_path_is_found_as_what_it_is() {
 
 #[test]
 fn what_a_reflector_sends_back_is_a_round_trip() {
-    let receiver = Receiver::start("127.0.0.1:0", &["--reflect"]);
+    let receiver = receiver("127.0.0.1:0", &["--reflect"]);
     let began_ns = now_ns();
     let sent = send(receiver.at, &["-D", "300ms", "--reflected"]);
     let elapsed_ns = now_ns() - began_ns;
-    let (code, reflected) = receiver.end();
+    let (code, reflected) = receiver.agent.end();
     assert_eq!(code, Some(0), "{reflected:#}");
     let found = document(&sent);
     let back = &found["came_back"];
@@ -172,10 +125,10 @@ fn what_a_reflector_sends_back_is_a_round_trip() {
 fn many_streams_have_a_port_each() {
     // All addresses from 127.0.0.1 on are this machine's: on one of its own no port is taken.
     let [.., high, low] = std::process::id().to_be_bytes();
-    let receiver = Receiver::start(&format!("127.99.{high}.{low}:40000"), &["-n", "50"]);
+    let receiver = receiver(&format!("127.99.{high}.{low}:40000"), &["-n", "50"]);
     let sent = send(receiver.at, &["-n", "50", "-D", "200ms"]);
     assert_eq!(sent.status.code(), Some(0), "{}", String::from_utf8_lossy(&sent.stderr));
-    let (code, found) = receiver.end();
+    let (code, found) = receiver.agent.end();
     assert_eq!(code, Some(0), "{found:#}");
     let streams = found["streams"].as_array().unwrap();
     let sources: std::collections::BTreeSet<&str> =
@@ -186,7 +139,7 @@ fn many_streams_have_a_port_each() {
 
 #[test]
 fn a_receiver_that_is_ended_early_tells_what_it_has() {
-    let mut receiver = Receiver::start("127.0.0.1:0", &["--max-loss", "0"]);
+    let mut receiver = receiver("127.0.0.1:0", &["--max-loss", "0"]);
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let header = stealtime_media::Header { ssrc: 1, sequence: 0, timestamp: 0, marker: false };
     // Packet 0 is missing, and another clock is stated.
@@ -203,12 +156,9 @@ fn a_receiver_that_is_ended_early_tells_what_it_has() {
     };
     sender.send_to(&stealtime_media::write(&header, &mark), receiver.at).unwrap();
     // It might end before it has looked: its first line of progress shows that it has.
-    let mut line = String::new();
-    while !line.split_whitespace().collect::<Vec<_>>().windows(2).any(|words| words == ["packets", "1"]) {
-        line.clear();
-        assert!(receiver.stderr.read_line(&mut line).unwrap() > 0);
-    }
-    let (code, found) = receiver.close();
+    let has_one = |words: Vec<&str>| words.windows(2).any(|pair| pair == ["packets", "1"]);
+    receiver.agent.await_progress(|line| has_one(line.split_whitespace().collect()));
+    let (code, found) = receiver.agent.close();
     assert_eq!(code, Some(3), "{found:#}");
     assert_eq!(found["ended"], "stopped");
     assert_eq!(["sent", "received", "lost"].map(|name| number(&found["total"][name])), [2, 1, 1]);
@@ -229,8 +179,8 @@ fn a_threshold_that_would_judge_nothing_is_refused() {
 
 #[test]
 fn what_cannot_be_is_told_with_a_hint() {
-    let nothing = Receiver::start("127.0.0.1:0", &["--wait", "1ms"]);
-    let (code, found) = nothing.end();
+    let nothing = receiver("127.0.0.1:0", &["--wait", "1ms"]);
+    let (code, found) = nothing.agent.end();
     assert_eq!((code, &found["valid"], &found["ended"]), (Some(4), &Value::Bool(false), &"nothing".into()));
     let run = |arguments: &[&str]| Command::new(AGENT).arg("rtp").args(arguments).output().unwrap();
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -2,76 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod agent_process;
 mod voice_path;
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, UdpSocket};
-use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
-use std::thread;
+use std::net::UdpSocket;
 use std::time::Duration;
 
 use serde_json::Value;
 use stealtime_media::Mark;
-use voice_path::{Fate, Path, assert_delays_lie_between, now_ns, number, of_stream};
-
-const AGENT: &str = env!("CARGO_BIN_EXE_stealtime-agent");
+use voice_path::{Fate, Listener, Path, assert_delays_lie_between, now_ns, number, of_stream};
 
 /// One end, which listens and is about to speak.
-struct Talker {
-    process: Child,
-    stderr: BufReader<ChildStderr>,
-    stdin: Option<ChildStdin>,
-    at: SocketAddr,
-}
-
-impl Talker {
-    fn start(to: &str, from: &str, arguments: &[&str]) -> Self {
-        let mut process = Command::new(AGENT)
-            .args(["rtp", "talk", to, "--from", from, "--json", "--until-closed"])
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stdin = process.stdin.take();
-        let mut stderr = BufReader::new(process.stderr.take().unwrap());
-        let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
-        let at = line.strip_prefix("listening at ").and_then(|rest| rest.split(',').next());
-        let at = at.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
-        Self { process, stderr, stdin, at }
-    }
-
-    /// Waits until it has heard something, by its progress.
-    fn await_voice(&mut self) {
-        let mut line = String::new();
-        while !line.contains("packets") || line.contains("packets         0") {
-            line.clear();
-            assert!(self.stderr.read_line(&mut line).unwrap() > 0);
-        }
-    }
-
-    /// Waits until it ends by itself; gives its exit code and document.
-    fn end(mut self) -> (Option<i32>, Value) {
-        // Both at once: neither pipe has room for all that an end may tell.
-        let telling = thread::spawn(move || {
-            let mut progress = String::new();
-            self.stderr.read_to_string(&mut progress).unwrap();
-            progress
-        });
-        let output = self.process.wait_with_output().unwrap();
-        let progress = telling.join().unwrap();
-        drop(self.stdin);
-        let document = serde_json::from_slice(&output.stdout);
-        (output.status.code(), document.unwrap_or_else(|error| panic!("{error}: {progress}")))
-    }
-
-    /// Ends it by closing its standard input.
-    fn close(mut self) -> (Option<i32>, Value) {
-        drop(self.stdin.take());
-        self.end()
-    }
+fn talker(to: &str, from: &str, arguments: &[&str]) -> Listener {
+    Listener::start(&["talk", to, "--from", from], arguments)
 }
 
 /// An address of this machine where no port is taken: all from 127.0.0.1 on are its own.
@@ -107,12 +50,12 @@ fn each_direction_has_its_own_faults() {
     let start = |to: &UdpSocket| {
         let to = to.local_addr().unwrap().to_string();
         let streams = ["--ports", "one", "-n", "4", "-D", "4s", "--first-sequence", "65500"];
-        Talker::start(&to, "127.0.0.1:0", &streams)
+        talker(&to, "127.0.0.1:0", &streams)
     };
     let (caller, phone) = (start(&hither), start(&thither));
     let there = Path::start(hither.try_clone().unwrap(), thither.try_clone().unwrap(), phone.at, faults_there);
     let back = Path::start(thither, hither, caller.at, faults_back);
-    let ((caller_code, caller), (phone_code, phone)) = (caller.end(), phone.end());
+    let ((caller_code, caller), (phone_code, phone)) = (caller.agent.end(), phone.agent.end());
     let (went, came) = (there.end(), back.end());
     assert_eq!((caller_code, phone_code), (Some(0), Some(0)), "{caller:#} {phone:#}");
     for one in [&caller, &phone] {
@@ -136,9 +79,9 @@ fn one_port_is_for_both_directions_of_a_stream() {
     let (callers, phones) = (format!("{address}:41000"), format!("{address}:42000"));
     let began_ns = now_ns();
     let [caller, phone] = [(&phones, &callers), (&callers, &phones)]
-        .map(|(to, from)| Talker::start(to, from, &["-n", "20", "-D", "200ms", "--lead", "300ms"]));
+        .map(|(to, from)| talker(to, from, &["-n", "20", "-D", "200ms", "--lead", "300ms"]));
     for (talker, other) in [(caller, 42000), (phone, 41000)] {
-        let (code, found) = talker.end();
+        let (code, found) = talker.agent.end();
         assert_eq!(code, Some(0), "{found:#}");
         assert_eq!(counts(&found["heard"]["total"]), [200, 200, 0, 0, 0]);
         let started_ns = number(&found["heard"]["started_monotonic_ns"]);
@@ -154,10 +97,10 @@ fn one_port_is_for_both_directions_of_a_stream() {
 fn who_hangs_up_early_tells_what_was_said_and_the_other_goes_on() {
     let address = own_address();
     let (callers, phones) = (format!("{address}:43000"), format!("{address}:44000"));
-    let mut caller = Talker::start(&phones, &callers, &["-D", "60s"]);
-    let phone = Talker::start(&callers, &phones, &["-D", "3s"]);
-    caller.await_voice();
-    let ((caller_code, caller), (phone_code, phone)) = (caller.close(), phone.end());
+    let mut caller = talker(&phones, &callers, &["-D", "60s"]);
+    let phone = talker(&callers, &phones, &["-D", "3s"]);
+    caller.agent.await_progress(|line| line.contains("packets") && !line.contains("packets         0"));
+    let ((caller_code, caller), (phone_code, phone)) = (caller.agent.close(), phone.agent.end());
     assert_eq!((caller_code, phone_code), (Some(0), Some(0)), "{caller:#} {phone:#}");
     assert_eq!((&caller["heard"]["ended"], &phone["heard"]["ended"]), (&"stopped".into(), &"complete".into()));
     let said = number(&caller["spoken"]["sent"]);
@@ -170,7 +113,7 @@ fn who_hangs_up_early_tells_what_was_said_and_the_other_goes_on() {
 fn where_nobody_answers_all_is_said_and_nothing_heard() {
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = nobody.local_addr().unwrap().to_string();
-    let (code, found) = Talker::start(&to, "127.0.0.1:0", &["-D", "100ms", "--wait", "1ms", "--lead", "1ms"]).end();
+    let (code, found) = talker(&to, "127.0.0.1:0", &["-D", "100ms", "--wait", "1ms", "--lead", "1ms"]).agent.end();
     assert_eq!((code, &found["valid"], &found["heard"]["ended"]), (Some(4), &Value::Bool(false), &"nothing".into()));
     assert_eq!(number(&found["spoken"]["sent"]), 5);
 }

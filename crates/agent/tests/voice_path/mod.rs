@@ -11,9 +11,26 @@ use nix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 use stealtime_media::{Datagram, Kind, Mark, read};
 
+use crate::agent_process::Agent;
+
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
     u64::try_from(now.tv_sec() * 1_000_000_000 + now.tv_nsec()).unwrap()
+}
+
+/// An end of `rtp` that listens.
+pub struct Listener {
+    pub agent: Agent,
+    pub at: SocketAddr,
+}
+
+impl Listener {
+    pub fn start(command: &[&str], arguments: &[&str]) -> Self {
+        let mut agent = Agent::start(&[&["rtp"], command].concat(), arguments);
+        let line = agent.await_progress(|_| true);
+        let at = line.strip_prefix("listening at ").and_then(|rest| rest.split(',').next());
+        Self { at: at.unwrap_or_else(|| panic!("{line}")).parse().unwrap(), agent }
+    }
 }
 
 /// What the path does with a packet of voice.

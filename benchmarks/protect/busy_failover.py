@@ -17,8 +17,8 @@ from stand.hosts import Guest, Stand
 from stand.rows import Row, quantile, values
 from stand.showing import Figure, arguments, show
 
+from stealtime.hosts.laboratory import Laboratory
 from stealtime.protect.epochs import read_epochs
-from stealtime.protect.laboratory import Laboratory
 
 _FIRST = 50
 _STEADY_S = 10.0

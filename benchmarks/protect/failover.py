@@ -17,7 +17,7 @@ from stand.failovers import BLOWS, OUTAGE_MS, Failover, strike, strike_repeatedl
 from stand.hosts import Guest, Stand, stand_with_etcd
 from stand.showing import Figure, arguments, show
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.hosts.laboratory import Laboratory
 
 RESUMED_WITHIN_MS = 20
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from stand.hosts import Guest, Stand
 from stand.showing import Figure, arguments, show
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.hosts.laboratory import Laboratory
 
 _BEFORE_S = 5.0
 _AFTER_S = 3.0

@@ -18,7 +18,7 @@ from stand.hosts import Guest, Stand
 from stand.rows import Row, overlapping_share, phase_share, quantile, rate_per_s, values
 from stand.showing import Figure, arguments, show
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.hosts.laboratory import Laboratory
 
 _INTERVAL_NS = 100_000_000
 _PROGRAM = ("tcp=7000", "udp=7000", "memory=4MiB", "dirty=20/10ms")

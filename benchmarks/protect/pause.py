@@ -28,7 +28,7 @@ from stand.rows import PAUSE_PARTS, parts_ns, quantile, values
 from stand.showing import Figure, arguments, show
 from stand.yardsticks import PAGE_BYTES, Memory, Migration, as_many, migrate, stop_and_continue_ns
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.hosts.laboratory import Laboratory
 from stealtime.protect.session import make_spec
 from stealtime.protect.specification import MachineSpec
 

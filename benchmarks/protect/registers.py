@@ -14,8 +14,8 @@ from pathlib import Path
 from stand.hosts import cpu_s
 from stand.showing import Figure, arguments, show
 
-from stealtime.protect.laboratory import ARBITER, Laboratory
-from stealtime.protect.laboratory_etcd import Etcd
+from stealtime.hosts.etcd import Etcd
+from stealtime.hosts.laboratory import ARBITER, Laboratory
 
 _ROOT = Path(__file__).parents[2]
 _DAY_S = 24 * 3600.0

@@ -14,7 +14,7 @@ from stand.hosts import Guest, Stand
 from stand.rows import Row, quantile, values
 from stand.showing import Figure, arguments, show
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.hosts.laboratory import Laboratory
 
 _STEADY_S = 10.0
 _FIRST_EPOCHS = 2

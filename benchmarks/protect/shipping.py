@@ -19,7 +19,7 @@ from stand.hosts import COUNTER, Guest, Stand, cpu_s
 from stand.rows import values
 from stand.showing import Figure, arguments, show
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.hosts.laboratory import Laboratory
 
 _GUESTS = {"demo guest": COUNTER, "whole pages": (*COUNTER, "fill=4096")}
 _ENCODINGS = ("zero_pages", "same_pages", "delta_pages", "whole_pages")

@@ -16,7 +16,7 @@ from stand.hosts import Guest, Stand
 from stand.rows import gaps_ns, missed, quantile, rate_per_s, slowdown_percent, values
 from stand.showing import Figure, arguments, show
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.hosts.laboratory import Laboratory
 
 _PROGRAM = ("tcp=7000", "udp=7000", "memory=256KiB", "dirty=4096/1us")
 _SETTLES_S = 2.0

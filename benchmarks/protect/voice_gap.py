@@ -28,9 +28,9 @@ from pathlib import Path
 from stand.frame_tap import Frame, FrameTap
 from stand.showing import Figure, arguments, show
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.hosts.laboratory import Laboratory
+from stealtime.hosts.stand import Stand, StandGuest, other
 from stealtime.protect.programs import REPLICATOR_VARIABLE, find_replicator
-from stealtime.protect.stand import Stand, StandGuest, other
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.numbers import CallNumbers

@@ -18,7 +18,7 @@ from failover_campaign import Campaign
 from guest_clock import GuestClocks
 from two_hosts import HOSTS, Counting, TwoHosts
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.hosts.laboratory import Laboratory
 
 
 def main() -> None:

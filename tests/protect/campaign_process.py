@@ -7,7 +7,7 @@ from pathlib import Path
 
 from protect_command import STEALTIME
 
-from stealtime.protect.laboratory_network import NAMESPACES, PREFIX
+from stealtime.hosts.network import NAMESPACES, PREFIX
 from stealtime.store.run import Run, runs_in
 
 _ENDS_WITHIN_S = 30

@@ -12,7 +12,7 @@ from typing import Any
 from guest_voice import GuestVoice
 from two_hosts import HOSTS, VM, TwoHosts
 
-from stealtime.protect.laboratory import ARBITER
+from stealtime.hosts.laboratory import ARBITER
 
 _POLL_S = 0.02
 """A register in a folder keeps its last 16 records; it takes several seconds until that many are written."""

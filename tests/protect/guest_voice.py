@@ -11,7 +11,7 @@ from typing import Self
 
 from two_hosts import HOSTS, TwoHosts
 
-from stealtime.protect.laboratory import SWITCH, port_name
+from stealtime.hosts.laboratory import SWITCH, port_name
 
 # Notes each change of the port at which frames of one sender come in: one socket for all ports, so one order. Answers
 # each line on standard input with all that was heard, and ends with standard input.

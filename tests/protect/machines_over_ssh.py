@@ -16,12 +16,12 @@ import psutil
 import ssh_server
 from protect_command import STEALTIME
 
+from stealtime.hosts import network
+from stealtime.hosts.laboratory import GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
 from stealtime.lab.image.cache import cache_folder
 from stealtime.lab.image.kernel import find_kernel
-from stealtime.protect import laboratory_network as network
 from stealtime.protect.endpoint import DEFAULT_PORT
 from stealtime.protect.identity import make_identity
-from stealtime.protect.laboratory import GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
 from stealtime.protect.state import STATE_VARIABLE
 from stealtime.studies.telephony.appliance.root import Role, obtain_root
 from stealtime.studies.telephony.place.guest import KERNEL

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from two_hosts import Counting, TwoHosts, await_that
 
-from stealtime.protect.laboratory import Laboratory, Node
+from stealtime.hosts.laboratory import Laboratory, Node
 from stealtime.protect.members import Surroundings
 
 _READY = b"ready\n"

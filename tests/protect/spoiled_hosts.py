@@ -6,9 +6,9 @@ from typing import Any
 from spoiled_line import SpoiledLine
 from two_hosts import TwoHosts
 
+from stealtime.hosts.laboratory import Laboratory
+from stealtime.hosts.stand import Stand
 from stealtime.protect.endpoint import StandbyHost
-from stealtime.protect.laboratory import Laboratory
-from stealtime.protect.stand import Stand
 
 
 class SpoiledStand(Stand):

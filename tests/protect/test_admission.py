@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 from two_hosts import PATIENCE_S, TIMING, laboratory_or_skip
 
+from stealtime.hosts.stand import CountingGuest, Stand, poll
 from stealtime.protect.endpoint import DEFAULT_PORT
-from stealtime.protect.stand import CountingGuest, Stand, poll
 
 pytestmark = [
     pytest.mark.protect,

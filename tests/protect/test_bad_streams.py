@@ -33,7 +33,7 @@ from two_hosts import (
     other,
 )
 
-from stealtime.protect.laboratory_network import processes_in
+from stealtime.hosts.network import processes_in
 from stealtime.protect.status import MemberStatus
 
 pytestmark = [

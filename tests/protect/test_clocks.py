@@ -13,7 +13,7 @@ import wall_clock
 from two_hosts import HOSTS, await_that, other
 from watched import Watched
 
-from stealtime.protect.laboratory import ARBITER
+from stealtime.hosts.laboratory import ARBITER
 from stealtime.protect.status import MemberStatus, Role
 
 pytestmark = [

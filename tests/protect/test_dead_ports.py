@@ -14,8 +14,8 @@ import pytest
 from protect_command import protect
 from two_hosts import HOSTS, Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
 
-from stealtime.protect.laboratory import GUEST_BRIDGE, Node
-from stealtime.protect.laboratory_network import NAMESPACES, run
+from stealtime.hosts.laboratory import GUEST_BRIDGE, Node
+from stealtime.hosts.network import NAMESPACES, run
 
 pytestmark = [
     pytest.mark.protect,

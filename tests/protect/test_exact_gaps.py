@@ -12,8 +12,8 @@ import pytest
 from exact_gaps import Gap
 from silent_path import PORT, SERVER, SilentPath, mortal, silent_path
 
+from stealtime.hosts.network import NAMESPACES
 from stealtime.lab.platforms.agent_binary import find_agent
-from stealtime.protect.laboratory_network import NAMESPACES
 
 pytestmark = [
     pytest.mark.protect,

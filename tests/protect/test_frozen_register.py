@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from two_hosts import TIMING, Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, lives, other
 
-from stealtime.protect.stand import Stand
+from stealtime.hosts.stand import Stand
 from stealtime.protect.status import MemberStatus
 from stealtime.protect.vm_file import Register
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from two_hosts import Counting, TwoHosts, assert_unharmed, await_that, etcd_or_skip, laboratory_or_skip, other
 
-from stealtime.protect.laboratory import ARBITER
+from stealtime.hosts.laboratory import ARBITER
 from stealtime.protect.status import MemberStatus
 
 pytestmark = [

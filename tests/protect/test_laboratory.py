@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from stealtime.hosts import network
+from stealtime.hosts.etcd import Etcd
+from stealtime.hosts.laboratory import ARBITER, CLIENT, GUEST_BRIDGE, Laboratory, NetworkName, Node
 from stealtime.lab.platforms.process import run_mark
-from stealtime.protect import laboratory_network as network
-from stealtime.protect.laboratory import ARBITER, CLIENT, GUEST_BRIDGE, Laboratory, NetworkName, Node
-from stealtime.protect.laboratory_etcd import Etcd
 
 pytestmark = [
     pytest.mark.protect,
@@ -186,8 +186,8 @@ def test_nothing_is_left_after_a_laboratory() -> None:
 
 KILLED_LABORATORY = """
 import sys
-from stealtime.protect.laboratory import Laboratory
-from stealtime.protect.laboratory_etcd import Etcd
+from stealtime.hosts.laboratory import Laboratory
+from stealtime.hosts.etcd import Etcd
 with Laboratory() as built:
     built.start("a", ["sleep", "600"])
     print(built.folder, *(node.namespace for node in built.nodes.values()), flush=True)

@@ -15,7 +15,7 @@ import pytest
 from evidence import Witness
 from two_hosts import Counting, TwoHosts, await_that, laboratory_or_skip, other
 
-from stealtime.protect.laboratory import CLIENT, GUEST_ADDRESS
+from stealtime.hosts.laboratory import CLIENT, GUEST_ADDRESS
 
 pytestmark = [
     pytest.mark.protect,

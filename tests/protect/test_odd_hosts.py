@@ -18,13 +18,13 @@ from odd_host import TinyDisk, counting_on, other_file, patched, put_behind, wit
 from protect_command import protect
 from two_hosts import HOSTS, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
 
+from stealtime.hosts.laboratory import GUEST_BRIDGE
+from stealtime.hosts.network import processes_in, run
 from stealtime.lab.platforms.qemu_program import find_qemu, qemu_version
 from stealtime.protect.endpoint import DEFAULT_PORT
 from stealtime.protect.epochs import export_epochs
 from stealtime.protect.host_file import HostFile, host_spec
 from stealtime.protect.identity import make_identity
-from stealtime.protect.laboratory import GUEST_BRIDGE
-from stealtime.protect.laboratory_network import processes_in, run
 from stealtime.protect.specification import write_document
 from stealtime.protect.vm_file import Identity, Register
 

@@ -9,8 +9,8 @@ import pytest
 from encrypted_call import PROGRAM, EncryptedCall, make_encrypted_call
 from two_hosts import laboratory_or_skip
 
-from stealtime.protect.laboratory import Laboratory
-from stealtime.protect.stand import HOSTS, PATIENT_TIMING, Stand, other
+from stealtime.hosts.laboratory import Laboratory
+from stealtime.hosts.stand import HOSTS, PATIENT_TIMING, Stand, other
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.client import LaboratoryClient

@@ -13,8 +13,8 @@ import pytest
 from two_hosts import await_that, lives, other
 from watched import Watched
 
-from stealtime.protect.laboratory import NetworkName
-from stealtime.protect.laboratory_network import Direction
+from stealtime.hosts.laboratory import NetworkName
+from stealtime.hosts.network import Direction
 
 pytestmark = [
     pytest.mark.protect,

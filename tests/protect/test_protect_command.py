@@ -13,8 +13,8 @@ from protect_command import MACHINE, PATIENCE_S, assert_refused, belonging_to, p
 from pyarrow import parquet
 from two_hosts import await_that
 
+from stealtime.hosts import network
 from stealtime.lab.platforms.process import run_mark
-from stealtime.protect import laboratory_network as network
 from stealtime.protect.state import State
 from stealtime.schemas import DOCUMENTS
 

@@ -12,7 +12,7 @@ from campaign_process import finished_run, stored_run
 from machines_over_ssh import ADDRESSES, MachinesOverSsh
 from protect_command import STEALTIME
 
-from stealtime.protect.laboratory import GUEST_INTERFACE, Laboratory
+from stealtime.hosts.laboratory import GUEST_INTERFACE, Laboratory
 from stealtime.store.model import Failure
 from stealtime.store.run import runs_in
 from stealtime.studies.telephony.calls.results import CallFailover, Calls

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from two_hosts import VM, Counting, TwoHosts, assert_unharmed, await_that, etcd_or_skip, laboratory_or_skip, other
 
-from stealtime.protect.laboratory import ARBITER
+from stealtime.hosts.laboratory import ARBITER
 from stealtime.protect.status import MemberStatus
 
 pytestmark = [

@@ -10,8 +10,8 @@ from pathlib import Path
 import bare_calls
 import pytest
 
-from stealtime.protect.laboratory import CLIENT, Laboratory
-from stealtime.protect.stand import HOSTS
+from stealtime.hosts.laboratory import CLIENT, Laboratory
+from stealtime.hosts.stand import HOSTS
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.names import DOMAIN
 from stealtime.studies.telephony.client import LaboratoryClient

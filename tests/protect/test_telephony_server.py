@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 from sip_capture import Capture
 
-from stealtime.protect.laboratory import Laboratory
-from stealtime.protect.stand import HOSTS, PATIENT_TIMING, NotProtectedError, Stand, poll
+from stealtime.hosts.laboratory import Laboratory
+from stealtime.hosts.stand import HOSTS, PATIENT_TIMING, NotProtectedError, Stand, poll
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.calls.sessions import attempt_sessions
 from stealtime.studies.telephony.client import LaboratoryClient

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from two_hosts import laboratory_or_skip
 
-from stealtime.protect.stand import PATIENT_TIMING, STANDBY, Stand
+from stealtime.hosts.stand import PATIENT_TIMING, STANDBY, Stand
 from stealtime.studies.telephony.calls.dialogues import CallSignalling
 from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.client import LaboratoryClient

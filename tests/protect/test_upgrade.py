@@ -11,8 +11,8 @@ import pytest
 from protect_command import protect
 from two_hosts import TIMING, assert_unharmed, laboratory_or_skip
 
+from stealtime.hosts.stand import HOSTS, Client, CountingGuest, Stand
 from stealtime.protect.programs import REPLICATOR_VARIABLE, find_replicator
-from stealtime.protect.stand import HOSTS, Client, CountingGuest, Stand
 from stealtime.protect.status import MemberStatus
 
 pytestmark = [

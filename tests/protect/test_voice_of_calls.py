@@ -14,7 +14,7 @@ from captured_calls import captured_directions, count_messages
 from media_tap import Datagram, MediaTap
 from two_hosts import laboratory_or_skip
 
-from stealtime.protect.laboratory import CLIENT, Laboratory
+from stealtime.hosts.laboratory import CLIENT, Laboratory
 from stealtime.studies.telephony.calls.dialogues import CALLERS_PORT, PHONES_PORT
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.numbers import CallNumbers

@@ -7,7 +7,7 @@ import pytest
 from evidence import Witness
 from two_hosts import TIMING, Counting, TwoHosts, assert_unharmed, keep_evidence, laboratory_or_skip
 
-from stealtime.protect.laboratory_etcd import Etcd
+from stealtime.hosts.etcd import Etcd
 from stealtime.vocabulary.errors import StealtimeError
 
 _TIMING = {**TIMING, "register_deadline": "2500ms", "qemu_deadline": "60s"}

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stealtime.protect.laboratory import CLIENT, Laboratory
+from stealtime.hosts.laboratory import CLIENT, Laboratory
 
 _CALLER_PORT, _PHONE_PORT = 5999, 5998
 _WITHIN_S = 5.0

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 from media_tap import Datagram, MediaTap
 
-from stealtime.protect.laboratory import CLIENT, Laboratory
+from stealtime.hosts.laboratory import CLIENT, Laboratory
 
 PROGRAM = "baresip"
 _MODULES = "/usr/lib/baresip/modules"

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from stealtime.protect.laboratory_network import make_filterable, run
+from stealtime.hosts.network import make_filterable, run
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 

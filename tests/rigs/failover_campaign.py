@@ -13,9 +13,9 @@ from functools import partial
 
 from two_hosts import HOSTS, PATIENCE_S, TwoHosts, await_that, lives, other
 
+from stealtime.hosts.laboratory import ARBITER
+from stealtime.hosts.network import Direction, run
 from stealtime.protect.control import ControlError
-from stealtime.protect.laboratory import ARBITER
-from stealtime.protect.laboratory_network import Direction, run
 from stealtime.protect.status import MemberStatus
 
 DEATHS = ("kill", "kill-guest")

@@ -16,7 +16,7 @@ from packet_tap import UdpDatagram, capture
 from sip_capture import SIP_PORT, message_kind
 from voice_mark import VoiceMark, mark_of
 
-from stealtime.protect.laboratory import CLIENT, Laboratory
+from stealtime.hosts.laboratory import CLIENT, Laboratory
 
 Kind = Literal["sip", "dtls", "rtcp", "rtp"]
 _SHORTEST = 4

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from stealtime.hosts.laboratory import CLIENT, Laboratory
 from stealtime.lab.image.debian_programs import (
     INTERPRETER,
     LIBRARIES,
@@ -23,7 +24,6 @@ from stealtime.lab.image.initramfs import pack_initramfs
 from stealtime.lab.image.kernel import find_kernel
 from stealtime.lab.image.modules import ModuleWish
 from stealtime.lab.platforms.agent_binary import find_agent
-from stealtime.protect.laboratory import CLIENT, Laboratory
 
 _CHRONYD = "usr/sbin/chronyd"
 _BUSYBOX = "bin/busybox"

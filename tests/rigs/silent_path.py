@@ -14,7 +14,7 @@ from pathlib import Path
 
 from exact_gaps import ExactGaps, Gap
 
-from stealtime.protect.laboratory_network import batch, make_namespaces, namespace_name, remove_namespaces, run
+from stealtime.hosts.network import batch, make_namespaces, namespace_name, remove_namespaces, run
 
 CLIENT = "10.78.0.1"
 SERVER = "10.78.0.2"

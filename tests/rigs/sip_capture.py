@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 from packet_tap import UdpDatagram, capture
 
-from stealtime.protect.laboratory import CLIENT, Laboratory
+from stealtime.hosts.laboratory import CLIENT, Laboratory
 
 SIP_PORT = 5060
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from two_hosts import TwoHosts
 
-from stealtime.protect.laboratory import Laboratory
-from stealtime.protect.stand import HOSTS, Stand
+from stealtime.hosts.laboratory import Laboratory
+from stealtime.hosts.stand import HOSTS, Stand
 
 THIRD = "c"
 ALL_HOSTS = (*HOSTS, THIRD)

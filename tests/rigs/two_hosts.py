@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
+from stealtime.hosts.etcd import Etcd
+from stealtime.hosts.laboratory import Laboratory
+from stealtime.hosts.stand import EMULATED_TIMING, HOSTS, PATIENT_TIMING, Client, CountingGuest, Stand, other, poll
 from stealtime.protect.control import ControlError, MemberLeftError
-from stealtime.protect.laboratory import Laboratory
-from stealtime.protect.laboratory_etcd import Etcd
-from stealtime.protect.stand import EMULATED_TIMING, HOSTS, PATIENT_TIMING, Client, CountingGuest, Stand, other, poll
 from stealtime.protect.status import MemberStatus
 from stealtime.protect.vm_file import Register
 from stealtime.vocabulary.errors import StealtimeError

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from stealtime.hosts.forced_command import Serving, Taking, read_request, take_file
+from stealtime.hosts.lent_machines import OWNER_FILE
 from stealtime.lab.platforms.ssh_shell import MarkedShell
-from stealtime.protect.forced_command import Serving, Taking, read_request, take_file
-from stealtime.protect.lent_machines import OWNER_FILE
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 

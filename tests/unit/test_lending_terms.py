@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from test_lent_hosts import asked, lend
 
+from stealtime.hosts import lending
+from stealtime.hosts.lending import Lending
+from stealtime.hosts.lent_machines import FOLDER_PREFIX
 from stealtime.lab.scenarios.real_hosts import RealHosts
-from stealtime.protect import lending
 from stealtime.protect.identity import make_identity, revoke_identity
-from stealtime.protect.lending import Lending
-from stealtime.protect.lent_machines import FOLDER_PREFIX
 from stealtime.protect.specification import IdentitySpec, identity_spec
 from stealtime.protect.state import State
 from stealtime.protect.vm_file import Identity, VmFile

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from stealtime.campaigns.file import read_campaign
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import plan
+from stealtime.hosts import lending
+from stealtime.hosts.clock_offset import ClockOffset, Exchange
+from stealtime.hosts.daemon import daemon_of
+from stealtime.hosts.lending import Lending, serve
+from stealtime.hosts.lent_hosts import LentHost
+from stealtime.hosts.lent_machines import FOLDER_PREFIX, clear_left_over, make_folder
 from stealtime.lab.scenarios.real_hosts import RealHosts
-from stealtime.protect import lending
-from stealtime.protect.clock_offset import ClockOffset, Exchange
-from stealtime.protect.daemon import daemon_of
-from stealtime.protect.lending import Lending, serve
-from stealtime.protect.lent_hosts import LentHost
-from stealtime.protect.lent_machines import FOLDER_PREFIX, clear_left_over, make_folder
 from stealtime.protect.specification import FileRegisterSpec, HostSpec, write_document
 from stealtime.protect.state import State, record_process
 from stealtime.store.model import PlatformRecord

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from stealtime.protect.blow import kill_protected, last_state
+from stealtime.hosts.blow import kill_protected, last_state
 from stealtime.protect.state import State
 
 

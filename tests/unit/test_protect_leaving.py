@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from command import make_command
 
+from stealtime.hosts.stand import poll
 from stealtime.protect import leaving
 from stealtime.protect.leaving import hand_over_all, what_came_of
 from stealtime.protect.members import read_status
-from stealtime.protect.stand import poll
 from stealtime.protect.state import STATE_VARIABLE, MemberFolder, State, record_process
 from stealtime.protect.status import MemberStatus
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from stealtime.cli.output import print_table
-from stealtime.protect.demo_result import Demonstration
+from stealtime.hosts.demo_result import Demonstration
 from stealtime.protect.showing import remarks, show_full_copy, status_table
 from stealtime.protect.status import Alarm, FullCopy, MemberStatus, Peer, StatusDocument
 

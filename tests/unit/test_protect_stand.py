@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 from cryptography import x509
 
+from stealtime.hosts.stand import Stand, StandGuest
 from stealtime.protect.endpoint import StandbyHost
-from stealtime.protect.stand import Stand, StandGuest
 from stealtime.protect.vm_file import Identity, Register
 from stealtime.vocabulary.errors import StealtimeError
 

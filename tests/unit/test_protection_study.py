@@ -21,8 +21,8 @@ from stealtime.campaigns.file import read_campaign
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.planner import plan
+from stealtime.hosts.stand import StandGuest
 from stealtime.lab.scenarios.placement import Placement
-from stealtime.protect.stand import StandGuest
 from stealtime.protect.status import MemberStatus
 from stealtime.report.page.html import write_report
 from stealtime.report.repetitions import ratio_to

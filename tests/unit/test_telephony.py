@@ -11,7 +11,7 @@ from stealtime.campaigns.file import find_campaign, read_campaign
 from stealtime.campaigns.overrides import shorten
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import plan
-from stealtime.protect.process_times import thread_times_ns
+from stealtime.hosts.process_times import thread_times_ns
 from stealtime.store.model import PlatformRecord
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.root import Role

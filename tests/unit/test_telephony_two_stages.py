@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.hosts.laboratory import Laboratory
 from stealtime.studies.telephony.appliance.configuration import SERVE, ServerConfiguration
 from stealtime.studies.telephony.appliance.front import SLOTS, FrontConfiguration, dealt, destinations
 from stealtime.studies.telephony.appliance.names import DOMAIN, Front, NamesConfiguration

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stealtime.protect.laboratory import NetworkName
-from stealtime.protect.stand import poll
+from stealtime.hosts.laboratory import NetworkName
+from stealtime.hosts.stand import poll
 from stealtime.protect.status import MemberStatus
 
 from .hosts import Guest, Stand

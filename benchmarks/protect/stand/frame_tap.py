@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import psutil
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.hosts.laboratory import Laboratory
 
 Way = Literal["in", "out"]
 """Into this host's network by the device, or out of it: what a guest sends goes in by its TAP."""

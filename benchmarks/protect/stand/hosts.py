@@ -8,10 +8,10 @@ from typing import Any
 
 import psutil
 
+from stealtime.hosts.etcd import Etcd
+from stealtime.hosts.laboratory import Laboratory
+from stealtime.hosts.stand import COUNTER, PATIENT_TIMING, Client, CountingGuest, Stand
 from stealtime.protect.epochs import read_epochs
-from stealtime.protect.laboratory import Laboratory
-from stealtime.protect.laboratory_etcd import Etcd
-from stealtime.protect.stand import COUNTER, PATIENT_TIMING, Client, CountingGuest, Stand
 from stealtime.protect.vm_file import Register
 
 from .rows import Row, between

@@ -86,9 +86,9 @@ def serve() -> None:
     """
     import signal
 
-    from stealtime.protect.daemon import daemon_of
-    from stealtime.protect.forced_command import ORIGINAL, Taking, read_request, take_file
-    from stealtime.protect.lending import serve as lend
+    from stealtime.hosts.daemon import daemon_of
+    from stealtime.hosts.forced_command import ORIGINAL, Taking, read_request, take_file
+    from stealtime.hosts.lending import serve as lend
     from stealtime.protect.state import default_state
 
     if original := os.environ.get(ORIGINAL):
@@ -253,7 +253,7 @@ def demo(
     Exit codes: 0 the client continued and nothing was lost; 1 the demonstration failed; 3 something was lost.
     """
     from stealtime.cli.output import data_console, message_console, print_document
-    from stealtime.protect.demo import demonstrate
+    from stealtime.hosts.demo import demonstrate
     from stealtime.protect.session import checked_interval
 
     if mode is Mode.OFF:

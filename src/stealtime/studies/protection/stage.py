@@ -15,14 +15,9 @@ from typing import Any
 
 from stealtime.campaigns.blocking_stage import BlockingStage, entered_in_thread
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
-from stealtime.lab.platforms import below
-from stealtime.lab.platforms.qemu_flavour import paravirtual_accelerator
-from stealtime.lab.scenarios.placement import Placement
-from stealtime.protect.blow import last_state
-from stealtime.protect.epochs import read_epochs
-from stealtime.protect.laboratory import NETWORKS, Laboratory, refuse_without_root
-from stealtime.protect.programs import find_pagetrack, find_replicator
-from stealtime.protect.stand import (
+from stealtime.hosts.blow import last_state
+from stealtime.hosts.laboratory import NETWORKS, Laboratory, refuse_without_root
+from stealtime.hosts.stand import (
     COUNTER_PORT,
     EMULATED_TIMING,
     HOSTS,
@@ -32,6 +27,11 @@ from stealtime.protect.stand import (
     Stand,
     other,
 )
+from stealtime.lab.platforms import below
+from stealtime.lab.platforms.qemu_flavour import paravirtual_accelerator
+from stealtime.lab.scenarios.placement import Placement
+from stealtime.protect.epochs import read_epochs
+from stealtime.protect.programs import find_pagetrack, find_replicator
 from stealtime.protect.status import MemberStatus
 from stealtime.store.results import Result
 from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips

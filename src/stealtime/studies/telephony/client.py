@@ -7,8 +7,8 @@ from typing import Protocol, Unpack
 
 import psutil
 
+from stealtime.hosts.laboratory import CLIENT, Laboratory
 from stealtime.lab.platforms.process import StartedWith, start_marked
-from stealtime.protect.laboratory import CLIENT, Laboratory
 
 
 class Client(Protocol):

@@ -11,14 +11,14 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from stealtime.campaigns.planned import PlannedBoot
+from stealtime.hosts.lent_hosts import LentHost, lent_hosts
+from stealtime.hosts.lent_machines import FOLDER_PREFIX
 from stealtime.lab.image.cache import hash_file
 from stealtime.lab.image.kernel import find_kernel
 from stealtime.lab.platforms.leftovers import make_short_folder
 from stealtime.lab.platforms.ssh import SshPlatform
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.lab.scenarios.real_hosts import RealHosts
-from stealtime.protect.lent_hosts import LentHost, lent_hosts
-from stealtime.protect.lent_machines import FOLDER_PREFIX
 from stealtime.studies.telephony.appliance.configuration import SIP_PORT
 from stealtime.studies.telephony.client import LocalClient
 from stealtime.studies.telephony.place.guest import KERNEL

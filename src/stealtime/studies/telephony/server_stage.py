@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from stealtime.campaigns.blocking_stage import BlockingStage
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
+from stealtime.hosts.stand import NotProtectedError
 from stealtime.lab.scenarios.placement import Placement
-from stealtime.protect.stand import NotProtectedError
 from stealtime.store.results import Result
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.trials import TRIALS, Server, find_saturation, unknown_saturation

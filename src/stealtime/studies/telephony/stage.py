@@ -9,12 +9,12 @@ from pydantic import JsonValue
 
 from stealtime.campaigns.blocking_stage import entered_in_thread
 from stealtime.campaigns.planned import PlannedBoot
+from stealtime.hosts.laboratory import Laboratory, refuse_without_root
+from stealtime.hosts.stand import HOSTS, Stand
 from stealtime.lab.platforms.qemu_flavour import paravirtual_accelerator
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement
-from stealtime.protect.laboratory import Laboratory, refuse_without_root
 from stealtime.protect.programs import find_pagetrack, find_replicator
-from stealtime.protect.stand import HOSTS, Stand
 from stealtime.studies.telephony.client import LaboratoryClient
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES
 from stealtime.studies.telephony.place.guest import GuestPlace

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from stealtime.hosts.laboratory import Laboratory
 from stealtime.lab.image.cache import write_atomically
 from stealtime.lab.image.debian_programs import command_in
-from stealtime.protect.laboratory import Laboratory
 from stealtime.studies.telephony.appliance.front import (
     CONTROL_SOCKET,
     DESTINATIONS,

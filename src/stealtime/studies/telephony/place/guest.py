@@ -8,10 +8,10 @@ from typing import Any, Literal, cast
 
 from pydantic import JsonValue
 
+from stealtime.hosts.laboratory import GUEST_ADDRESS, Laboratory
+from stealtime.hosts.process_times import thread_times_ns
+from stealtime.hosts.stand import EMULATED_TIMING, HOSTS, NotProtectedError, Stand, StandGuest, other
 from stealtime.lab.platforms import below
-from stealtime.protect.laboratory import GUEST_ADDRESS, Laboratory
-from stealtime.protect.process_times import thread_times_ns
-from stealtime.protect.stand import EMULATED_TIMING, HOSTS, NotProtectedError, Stand, StandGuest, other
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.image import obtain_image

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from stealtime.protect import laboratory_network as network
-from stealtime.protect.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
-from stealtime.protect.process_times import thread_times_ns
+from stealtime.hosts import network
+from stealtime.hosts.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
+from stealtime.hosts.process_times import thread_times_ns
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.client import Client, LaboratoryClient

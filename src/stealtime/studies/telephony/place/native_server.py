@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.hosts.laboratory import Laboratory
 from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FOLDER, SERVE
 from stealtime.studies.telephony.appliance.image import Configuration, configuration_folder
 from stealtime.studies.telephony.appliance.root import BUSYBOX, obtain_root

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from stealtime.protect.stand import NotProtectedError
+from stealtime.hosts.stand import NotProtectedError
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.client import LocalClient

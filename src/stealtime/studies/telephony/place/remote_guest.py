@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from stealtime.hosts.lent_hosts import LentHost
 from stealtime.lab.scenarios.real_hosts import RealHosts
-from stealtime.protect.lent_hosts import LentHost
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.place.model import Mode
 from stealtime.vocabulary.errors import StealtimeError

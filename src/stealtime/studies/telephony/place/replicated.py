@@ -19,11 +19,11 @@ from typing import Any
 import psutil
 from pydantic import JsonValue
 
+from stealtime.hosts import network
+from stealtime.hosts.laboratory import CLIENT, GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
+from stealtime.hosts.process_times import thread_times_ns
+from stealtime.hosts.stand import HOSTS, Stand, StandGuest, other
 from stealtime.lab.image.debian_programs import command_in
-from stealtime.protect import laboratory_network as network
-from stealtime.protect.laboratory import CLIENT, GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
-from stealtime.protect.process_times import thread_times_ns
-from stealtime.protect.stand import HOSTS, Stand, StandGuest, other
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.image import obtain_image
 from stealtime.studies.telephony.appliance.replication import (

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from stealtime.protect.stand import NotProtectedError, StandGuest
+from stealtime.hosts.stand import NotProtectedError, StandGuest
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.place.model import Place
 from stealtime.vocabulary.errors import StealtimeError

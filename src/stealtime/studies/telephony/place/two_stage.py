@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from stealtime.protect.laboratory import Laboratory
-from stealtime.protect.stand import HOSTS, STANDBY, NotProtectedError, Stand, StandGuest, guest_address
+from stealtime.hosts.laboratory import Laboratory
+from stealtime.hosts.stand import HOSTS, STANDBY, NotProtectedError, Stand, StandGuest, guest_address
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.client import Client, LaboratoryClient

@@ -6,8 +6,8 @@ import sys
 
 import psutil
 
+from stealtime.hosts.laboratory import ARBITER, Laboratory
 from stealtime.lab.platforms.failure import last_words
-from stealtime.protect.laboratory import ARBITER, Laboratory
 from stealtime.vocabulary.errors import StealtimeError
 
 _PORT = 2379

@@ -19,10 +19,10 @@ from typing import Literal, Self, Unpack
 
 import psutil
 
+from stealtime.hosts import network
+from stealtime.hosts.network import Direction
 from stealtime.lab.platforms.leftovers import clear_leftovers, make_short_folder
 from stealtime.lab.platforms.process import RUN_MARK, StartedWith, run_mark, start_marked
-from stealtime.protect import laboratory_network as network
-from stealtime.protect.laboratory_network import Direction
 from stealtime.protect.members import Surroundings
 from stealtime.vocabulary.errors import StealtimeError
 

@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 
 import psutil
 
+from stealtime.hosts.blow import kill_protected, last_state
+from stealtime.hosts.laboratory import CLIENT, GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
 from stealtime.lab.platforms.agent_binary import find_agent
-from stealtime.protect.blow import kill_protected, last_state
 from stealtime.protect.control import ControlClient, ControlError
 from stealtime.protect.ending import ending_error
 from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
 from stealtime.protect.host_file import HostFile, host_spec
 from stealtime.protect.identity import make_identity
-from stealtime.protect.laboratory import CLIENT, GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
 from stealtime.protect.members import prepare_member, start_host_daemon, start_member
 from stealtime.protect.session import make_spec
 from stealtime.protect.specification import write_document

@@ -14,11 +14,11 @@ from pathlib import Path
 import psutil
 
 from stealtime._core import owner_of
+from stealtime.hosts.process_times import thread_times_ns
+from stealtime.hosts.stand import poll
 from stealtime.lab.platforms.leftovers import is_left_over
 from stealtime.protect.control import ControlClient, ControlError
 from stealtime.protect.members import read_status
-from stealtime.protect.process_times import thread_times_ns
-from stealtime.protect.stand import poll
 from stealtime.protect.state import MemberFolder, State, recorded_process
 from stealtime.protect.status import RUNNING_ROLES
 

@@ -18,14 +18,10 @@ from typing import IO, Any
 import psutil
 
 import stealtime
-from stealtime.lab.platforms import below
-from stealtime.lab.platforms.qemu_program import qemu_version
-from stealtime.protect.blow import kill_protected, last_state
-from stealtime.protect.control import ControlClient, ControlError
-from stealtime.protect.daemon import daemon_of
-from stealtime.protect.ending import ending_error
-from stealtime.protect.lending_terms import read_machine
-from stealtime.protect.lent_machines import (
+from stealtime.hosts.blow import kill_protected, last_state
+from stealtime.hosts.daemon import daemon_of
+from stealtime.hosts.lending_terms import read_machine
+from stealtime.hosts.lent_machines import (
     FOLDER_PREFIX,
     clear,
     clear_left_over,
@@ -35,10 +31,14 @@ from stealtime.protect.lent_machines import (
     lent_members,
     make_folder,
 )
+from stealtime.hosts.process_times import thread_times_ns
+from stealtime.hosts.stand import EMULATED_TIMING, NotProtectedError, poll
+from stealtime.lab.platforms import below
+from stealtime.lab.platforms.qemu_program import qemu_version
+from stealtime.protect.control import ControlClient, ControlError
+from stealtime.protect.ending import ending_error
 from stealtime.protect.members import is_running, prepare_member, read_status, start_member
-from stealtime.protect.process_times import thread_times_ns
 from stealtime.protect.session import make_spec
-from stealtime.protect.stand import EMULATED_TIMING, NotProtectedError, poll
 from stealtime.protect.state import MemberFolder, State, recorded_process
 from stealtime.protect.vm_file import VM_NAME
 from stealtime.vocabulary.errors import StealtimeError

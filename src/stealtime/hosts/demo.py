@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from stealtime.hosts.blow import kill_protected, last_state
+from stealtime.hosts.demo_result import Demonstration
+from stealtime.hosts.laboratory import Laboratory
+from stealtime.hosts.stand import COUNTER_PORT, EMULATED_TIMING, HOSTS, PATIENCE_S, Client, CountingGuest, Stand
 from stealtime.lab.platforms import below
-from stealtime.protect.blow import kill_protected, last_state
-from stealtime.protect.demo_result import Demonstration
-from stealtime.protect.laboratory import Laboratory
 from stealtime.protect.members import await_status
 from stealtime.protect.showing import show_full_copy
-from stealtime.protect.stand import COUNTER_PORT, EMULATED_TIMING, HOSTS, PATIENCE_S, Client, CountingGuest, Stand
 from stealtime.protect.state import MemberFolder
 from stealtime.protect.status import MemberStatus
 from stealtime.vocabulary.errors import StealtimeError

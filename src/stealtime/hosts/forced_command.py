@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from stealtime.protect.lent_machines import FOLDER_PREFIX, OWNER_FILE
+from stealtime.hosts.lent_machines import FOLDER_PREFIX, OWNER_FILE
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 ORIGINAL = "SSH_ORIGINAL_COMMAND"

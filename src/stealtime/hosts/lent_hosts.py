@@ -20,13 +20,13 @@ from typing import Any, TypeVar
 import asyncssh
 
 import stealtime
+from stealtime.hosts.clock_offset import ClockOffset, Exchange
+from stealtime.hosts.lending import SILENT_FOR_S, VERSION
+from stealtime.hosts.stand import NotProtectedError
 from stealtime.lab.platforms.failure import last_words, read_tail
 from stealtime.lab.platforms.ssh import SshPlatform
 from stealtime.lab.platforms.ssh_shell import MarkedShell
-from stealtime.protect.clock_offset import ClockOffset, Exchange
 from stealtime.protect.ending import parse_last_words
-from stealtime.protect.lending import SILENT_FOR_S, VERSION
-from stealtime.protect.stand import NotProtectedError
 from stealtime.vocabulary.errors import StealtimeError
 
 logger = logging.getLogger(__name__)

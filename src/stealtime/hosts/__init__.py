@@ -1,0 +1,1 @@
+"""Hosts that keep guests for studies, tests and demonstrations: network namespaces here, or lent over ssh."""

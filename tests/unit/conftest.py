@@ -11,7 +11,7 @@ from scripted_agent import ScriptedPlatform
 from stealtime.campaigns import busy_host, staying
 from stealtime.campaigns.registry import added
 from stealtime.campaigns.strangers import StrangersWatch
-from stealtime.lab.host import Host
+from stealtime.lab.host import LocalHost
 from stealtime.lab.platforms import registry
 from stealtime.lab.scenarios.cpu_claims import FOLDER_VARIABLE
 from stealtime.lab.strangers.before_run import BeforeRun
@@ -55,10 +55,10 @@ def stealtime(
 ) -> Command:
     """Run a command with runs of its own on scripted ``platforms``; the host is left as it is."""
 
-    async def leave_the_host(_: Host) -> None:
+    async def leave_the_host(_: LocalHost) -> None:
         return None
 
-    monkeypatch.setattr(Host, "put_right", leave_the_host)
+    monkeypatch.setattr(LocalHost, "put_right", leave_the_host)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 

@@ -15,7 +15,7 @@ from scripted_agent import ScriptedPlatform
 from test_runner import only
 
 from stealtime import cli
-from stealtime.lab.host import Host, read_host_facts
+from stealtime.lab.host import LocalHost, read_host_facts
 from stealtime.lab.platforms import registry
 from stealtime.schemas import DOCUMENTS
 from stealtime.store.run import Run
@@ -172,7 +172,7 @@ def test_a_run_is_not_resumed_by_what_did_not_begin_it(
     # Neither a work tree nor QEMU need be where the tests run.
     monkeypatch.setattr("stealtime.campaigns.provenance.read_git_describe", lambda: there)
     facts = cache(read_host_facts)
-    monkeypatch.setattr(Host, "read_facts", lambda _, cpu: facts(cpu) | {"qemu_version": there})
+    monkeypatch.setattr(LocalHost, "read_facts", lambda _, cpu: facts(cpu) | {"qemu_version": there})
     platforms[1].behaviour = only(10, "refuse")
     stealtime(*SHORT)
     path = the_run(tmp_path) / "manifest.json"
@@ -321,7 +321,7 @@ def test_version_and_help_are_data(stealtime: Command) -> None:
 def test_a_scenario_that_was_named_and_cannot_be_had_is_told_by_the_exit_code(
     stealtime: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Host, "cpus", tuple(sorted(os.sched_getaffinity(0)))[:1])
+    monkeypatch.setattr(LocalHost, "cpus", tuple(sorted(os.sched_getaffinity(0)))[:1])
     named = stealtime(*SHORT, "--scenario", "alone,two-to-all-memory")
     assert named.code == 4, named.err
     assert "skipping the scenario two-to-all-memory: two-to-all-memory needs 3 CPUs, here is 1" in named.err

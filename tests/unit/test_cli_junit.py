@@ -12,7 +12,7 @@ from scripted_agent import ScriptedPlatform
 from test_cli import SHORT
 from test_runner import only
 
-from stealtime.lab.host import Host
+from stealtime.lab.host import LocalHost
 
 
 def junit_cases(path: Path) -> dict[str, TestCase]:
@@ -67,7 +67,7 @@ def test_a_junit_file_without_a_threshold_has_no_failure(stealtime: Command, tmp
 def test_a_junit_file_of_a_scenario_that_cannot_be_had_says_why(
     stealtime: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Host, "cpus", tuple(sorted(os.sched_getaffinity(0)))[:1])
+    monkeypatch.setattr(LocalHost, "cpus", tuple(sorted(os.sched_getaffinity(0)))[:1])
     path = tmp_path / "cells.xml"
     stealtime(*SHORT, "-P", "native", "--scenario", "alone,two-to-all-memory", "--junit", str(path))
     cases = junit_cases(path)

@@ -15,8 +15,8 @@ from stealtime.protect.host_file import HostFile, host_spec
 from stealtime.protect.specification import (
     ImageSpec,
     MachineSpec,
+    MemberHost,
     MemberSpec,
-    Place,
     member_spec,
     write_document,
 )
@@ -40,7 +40,7 @@ MACHINE = MachineSpec(
     devices=("virtio-rng-pci",),
 )
 QEMU = Path("/usr/bin/qemu-system-x86_64")
-PLACE = Place(
+PLACE = MemberHost(
     host="a",
     folder=Path("/run/stealtime/protect/a/phone"),
     qemu=QEMU,

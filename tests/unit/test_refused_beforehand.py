@@ -17,7 +17,7 @@ from stealtime.campaigns.keeping import tell_what_is_not_kept_in_part
 from stealtime.campaigns.overrides import Overrides, apply_overrides
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import plan
-from stealtime.lab.host import Host
+from stealtime.lab.host import LocalHost
 from stealtime.lab.memory import MemoryRoom
 from stealtime.lab.scenarios import neighbour_load
 from stealtime.lab.scenarios.model import NeighbourSpec, Scenario
@@ -265,6 +265,6 @@ def test_that_nothing_of_a_long_cell_of_a_stage_is_kept_is_told(tmp_path: Path) 
     long = apply_overrides(find_campaign("protection"), Overrides(duration_ns=1_200_000_000_000, probes=("failover",)))
     record = PlatformRecord(name="qemu-tcg-paravirt", usable=True, reason="")
     planned = plan(long, [record], HostCpus((0, 1)))
-    (told,) = tell_what_is_not_kept_in_part(Intention(planned, {}, Host(), tmp_path, None))
+    (told,) = tell_what_is_not_kept_in_part(Intention(planned, {}, LocalHost(), tmp_path, None))
     assert told.startswith("a cell of failover takes 20 min ")
     assert told.endswith("and nothing of it is kept if it is interrupted or fails before it is over")

@@ -18,7 +18,7 @@ from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import Plan, plan
 from stealtime.campaigns.runner import Runner, Tally
-from stealtime.lab.host import Host
+from stealtime.lab.host import LocalHost
 from stealtime.lab.platforms.kvm_counters import CountersGained, CountersLook
 from stealtime.lab.platforms.model import Platform
 from stealtime.store.model import Manifest, PlatformRecord, TrialRecord
@@ -66,7 +66,7 @@ class Recorder:
 
 
 @dataclass(frozen=True)
-class ScriptedHost(Host):
+class ScriptedHost(LocalHost):
     """A host on which scripted platforms boot."""
 
     there: tuple[ScriptedPlatform, ...] = ()

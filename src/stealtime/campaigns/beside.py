@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from stealtime.campaigns.booted import Beside
 from stealtime.campaigns.host_views import host_views, with_guest_steal
 from stealtime.campaigns.planned import PlannedCell
-from stealtime.lab.host import Host
+from stealtime.lab.host import LocalHost
 from stealtime.lab.platforms.model import MachineRequest, Platform
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.traits import traits_of
@@ -48,7 +48,7 @@ class NeighbourError(StealtimeError):
 
 @asynccontextmanager
 async def set_up_beside(
-    host: Host, placement: Placement, platform: Platform, request: MachineRequest, cells: Sequence[PlannedCell]
+    host: LocalHost, placement: Placement, platform: Platform, request: MachineRequest, cells: Sequence[PlannedCell]
 ) -> AsyncIterator[Beside]:
     """Boot what the trials on one machine need around it on the same host; leaving the context ends it.
 

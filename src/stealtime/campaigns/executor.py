@@ -15,7 +15,7 @@ from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.planner import Plan
 from stealtime.campaigns.provenance import refuse_other_machine
 from stealtime.campaigns.trial import Around, TrialSettings, is_alive, measure
-from stealtime.lab.host import Host
+from stealtime.lab.host import LocalHost
 from stealtime.lab.platforms import below
 from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
 from stealtime.lab.platforms.quotas import machine_quotas
@@ -61,7 +61,7 @@ class LocalExecutor:
     """Those of the plan, and ``native``."""
     observer: Observer
     run_id: str
-    host: Host = field(default_factory=Host)
+    host: LocalHost = field(default_factory=LocalHost)
     earlier_loops: Mapping[int, LoopRecord] = field(default_factory=dict)
     """By length: the loop of an earlier run, which is taken again where a calibration finds nearly the same."""
     machines: Mapping[str, MachineRecord] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from stealtime.campaigns.planned import PlannedBoot
 from stealtime.campaigns.planner import Plan
 from stealtime.campaigns.probe import Stage
 from stealtime.campaigns.registry import probes
-from stealtime.lab.host import Host
+from stealtime.lab.host import LocalHost
 from stealtime.lab.platforms.model import Platform
 from stealtime.store.run import Run
 
@@ -21,7 +21,7 @@ class Intention:
     """What is left to measure; a resumed run's plan may be empty."""
     platforms: Mapping[str, Platform]
     """Those of the plan, and ``native``, which calibrates."""
-    host: Host
+    host: LocalHost
     runs_folder: Path
     threshold_ns: int | None
     """The longest overhead that the user accepts (``--max-overhead``); None accepts each."""

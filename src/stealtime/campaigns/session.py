@@ -26,7 +26,7 @@ from stealtime.campaigns.planner import Plan, plan
 from stealtime.campaigns.preflight import check_before_start
 from stealtime.campaigns.provenance import OtherMakerError, machines_of, read_provenance, refuse_other_maker
 from stealtime.campaigns.runner import Runner, Tally
-from stealtime.lab.host import Host, pin_control_plane
+from stealtime.lab.host import LocalHost, pin_control_plane
 from stealtime.lab.platforms.model import Availability, Platform
 from stealtime.lab.platforms.traits import NATIVE
 from stealtime.lab.scenarios.cpu_claims import CpuClaims
@@ -54,7 +54,7 @@ class Order:
     """Measure with the busy loop of this run."""
     threshold_ns: int | None = None
     """The longest overhead that is accepted; None accepts each."""
-    host: Host = field(default_factory=Host)
+    host: LocalHost = field(default_factory=LocalHost)
     """Where."""
 
 

@@ -32,7 +32,7 @@ _RESTORE_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
-class Host:
+class LocalHost:
     """The host that this process runs on: machines, their CPU groups and the traces of its kernel are made on it."""
 
     name: str = "local"

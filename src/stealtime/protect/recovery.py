@@ -15,8 +15,8 @@ from stealtime.protect.specification import (
     HostSpec,
     ImageSpec,
     MachineSpec,
+    MemberHost,
     MemberSpec,
-    Place,
     member_spec,
     write_document,
 )
@@ -184,7 +184,7 @@ def _spec_of_name(name: str, host: HostFolder, told: HostSpec) -> MemberSpec:
         virtio=vm.virtio,
         devices=(),
     )
-    place = Place(host=told.name, folder=host.member(name).path, qemu=told.qemu, register_folder=host.path)
+    place = MemberHost(host=told.name, folder=host.member(name).path, qemu=told.qemu, register_folder=host.path)
     own = {"register_": told.register_, "identity": told.identity}
     return member_spec(vm, machine, place).model_copy(update=own)
 

@@ -12,7 +12,7 @@ from stealtime.protect.endpoint import StandbyHost, parse_target
 from stealtime.protect.host_file import HostFile
 from stealtime.protect.machine import resolve_machine
 from stealtime.protect.members import await_status, end_idle_hosts, ensure_host_daemon, prepare_member, start_member
-from stealtime.protect.specification import MemberSpec, Place, member_spec
+from stealtime.protect.specification import MemberHost, MemberSpec, member_spec
 from stealtime.protect.state import MemberFolder, State
 from stealtime.protect.status import MemberStatus
 from stealtime.protect.vm_file import SHORTEST_INTERVAL_NS, VmFile
@@ -98,7 +98,7 @@ def make_spec(vm: VmFile, state: State, host: str, folder: Path | None = None) -
     here = state.host(host) if folder is None else None
     refuse_machine_of(vm.memory_bytes, read_memory_room(), here.promised_bytes(vm.name) if here else 0)
     machine = resolve_machine(vm)
-    place = Place(
+    place = MemberHost(
         host=host,
         folder=folder or state.host(host).member(vm.name).path,
         qemu=Path(find_qemu()),

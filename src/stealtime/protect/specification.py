@@ -195,7 +195,7 @@ class HostSpec(_Document):
 
 
 @dataclass(frozen=True)
-class Place:
+class MemberHost:
     """Where a member runs, which its ``VM.toml`` does not say."""
 
     host: str
@@ -207,7 +207,7 @@ class Place:
     """Taken where ``VM.toml`` names no register."""
 
 
-def member_spec(vm: VmFile, machine: MachineSpec, place: Place) -> MemberSpec:
+def member_spec(vm: VmFile, machine: MachineSpec, place: MemberHost) -> MemberSpec:
     """Give a member's specification from the VM's file, the resolved machine, and the place."""
     return MemberSpec(
         machine=machine,

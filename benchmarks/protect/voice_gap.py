@@ -28,14 +28,15 @@ from pathlib import Path
 from stand.frame_tap import Frame, FrameTap
 from stand.showing import Figure, arguments, show
 
+from stealtime.hosts.clock_offset import Moment
+from stealtime.hosts.guest import Blow
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.stand import Stand, StandGuest, other
+from stealtime.hosts.stand import Stand, other
 from stealtime.protect.programs import REPLICATOR_VARIABLE, find_replicator
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.place.guest import GuestPlace
-from stealtime.studies.telephony.place.model import Blow
 
 _BEFORE_S = 0.8
 _AFTER_S = 1.7
@@ -71,7 +72,7 @@ class Build:
     """Longest silences in ms, of failovers in which none was at the blow."""
 
 
-def fail_over(place: GuestPlace, calls: int, build: Build) -> None:
+def fail_over(stand: Stand, place: GuestPlace, calls: int, build: Build) -> None:
     """Let the host die once under calls, and note the gap.
 
     Raises:
@@ -85,7 +86,7 @@ def fail_over(place: GuestPlace, calls: int, build: Build) -> None:
         time.sleep(_BEFORE_S)
         blows.append(place.kill_host())
 
-    with tempfile.TemporaryDirectory() as folder, FrameTap(place.laboratory, survivor) as tap:
+    with tempfile.TemporaryDirectory() as folder, FrameTap(stand.laboratory, survivor) as tap:
         voice = make_calls(place, CallNumbers(calls), _BEFORE_S + _AFTER_S, Path(folder), meanwhile=blow).voice
     struck, silence_ns, began_ns = blows[0], voice.silence_ns, voice.silence_began_ns
     assert silence_ns is not None
@@ -95,7 +96,7 @@ def fail_over(place: GuestPlace, calls: int, build: Build) -> None:
         return
     build.gaps.append(
         Gap(
-            closed_ms=_ms(_closed_ns(guest, survivor, struck), struck),
+            closed_ms=_ms(guest.first(survivor, "link-lost", Moment(struck.struck_ns)).at_ns, struck),
             decided_ms=_ms(struck.detected_ns, struck),
             running_ms=_ms(struck.running_ns, struck),
             relayed_ms=_ms(_relayed_ns(tap.frames(), struck), struck),
@@ -108,11 +109,12 @@ def fail_over(place: GuestPlace, calls: int, build: Build) -> None:
 def measure(build: Build, mode: str, calls: int, failovers: int) -> None:
     """Fail over a few times, on hosts of its own."""
     with _replicator(build.path), Laboratory() as laboratory:
-        place = GuestPlace(Stand(laboratory), f"voice{next(_serials)}", mode)  # type: ignore[arg-type]
+        stand = Stand(laboratory)
+        place = GuestPlace(stand, f"voice{next(_serials)}", mode)  # type: ignore[arg-type]
         place.start()
         place.await_ready()
         for _ in range(failovers):
-            fail_over(place, calls, build)
+            fail_over(stand, place, calls, build)
             place.await_protected()
         place.stop()
 
@@ -129,11 +131,6 @@ def figures_of(build: Build, prefix: str) -> list[Figure]:
     )
     gap = Figure(f"{prefix}gap of voice", "ms", [one.gap_ms for one in build.gaps], at_most=GAP_MS)
     return [*(Figure(f"{prefix}{name}", "ms", values) for name, values in parts), gap]
-
-
-def _closed_ns(guest: StandGuest, host: str, blow: Blow) -> int:
-    times = [int(event["monotonic_ns"]) for event in guest.events(host) if event["event"] == "link-lost"]
-    return next(at_ns for at_ns in times if at_ns > blow.struck_ns)
 
 
 def _relayed_ns(frames: Sequence[Frame], blow: Blow) -> int:

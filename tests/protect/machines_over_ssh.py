@@ -8,8 +8,9 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import asyncssh
 import psutil
@@ -30,20 +31,27 @@ ADDRESSES = {"a": "10.77.1.1", "b": "10.77.1.2"}
 """Where ssh reaches them, on the network of the guests."""
 FORCED = "b"
 """Where the user's key has the one command ``stealtime protect serve``."""
-_ROLES: tuple[Role, ...] = ("both", "signalling", "media")
+_ROLES: tuple[Role, ...] = ("both", "signalling", "media", "replica", "store", "front", "names")
 _UP_WITHIN_S = 30.0
 
 
 class MachinesOverSsh:
-    """Machines ``a`` and ``b``, and a third one whose user may log in there.
+    """Machines ``a`` and ``b``, perhaps others, and one more whose user may log in there.
 
     Args:
         laboratory: Their networks; it stands.
+        others: Further machines, with their addresses.
         without_daemon: Those where no daemon was started.
     """
 
-    def __init__(self, laboratory: Laboratory, *, without_daemon: Sequence[str] = ()) -> None:
-        # The third machine's network has no mirror of Debian: what a campaign fetches must be in the cache.
+    def __init__(
+        self,
+        laboratory: Laboratory,
+        *,
+        others: Mapping[str, str] = MappingProxyType({}),
+        without_daemon: Sequence[str] = (),
+    ) -> None:
+        # The user's network has no mirror of Debian: what a campaign fetches must be in the cache.
         find_kernel(KERNEL)
         for role in _ROLES:
             obtain_root(role)
@@ -59,9 +67,10 @@ class MachinesOverSsh:
         key = asyncssh.generate_private_key("ssh-ed25519")
         key.write_private_key(self._home / ".ssh/id_ed25519")
         (self.folder / "authorized").write_bytes(key.export_public_key())
-        known = [self._start(name, address) for name, address in ADDRESSES.items()]
+        self.addresses = {**ADDRESSES, **others}
+        known = [self._start(name, address) for name, address in self.addresses.items()]
         (self._home / ".ssh/known_hosts").write_text("".join(known))
-        for name in ADDRESSES:
+        for name in self.addresses:
             self._await_up(name)
 
     def run(self, folder: Path, *arguments: str) -> "subprocess.Popen[str]":
@@ -81,7 +90,7 @@ class MachinesOverSsh:
         inside = [root / str(folder).lstrip("/") for folder in (self.images, self.state / name)]
         files = [str(entry) for folder in inside if folder.is_dir() for entry in folder.iterdir() if _is_lent(entry)]
         processes = [_command(pid) for pid in self.laboratory.processes(name)]
-        return files + [shlex.join(words) for words in processes if any("sip-" in word for word in words)]
+        return files + [shlex.join(words) for words in processes if any("lent-" in word for word in words)]
 
     def log(self, name: str) -> str:
         """Give what a machine's daemon and ssh server said."""
@@ -136,7 +145,7 @@ class MachinesOverSsh:
 
     def _await_up(self, name: str) -> None:
         deadline = time.monotonic() + _UP_WITHIN_S
-        wanted = [(ADDRESSES[name], ssh_server.SSH_PORT)]
+        wanted = [(self.addresses[name], ssh_server.SSH_PORT)]
         if name not in self._without_daemon:
             wanted.append((self.laboratory.host(name).address("replication"), DEFAULT_PORT))
         while not all(self._is_heard(name, *where) for where in wanted):
@@ -157,4 +166,4 @@ def _command(pid: int) -> list[str]:
 
 
 def _is_lent(entry: Path) -> bool:
-    return entry.name.startswith(("sip-", "stealtime-lent-"))
+    return entry.name.startswith(("lent-", "stealtime-lent-"))

@@ -6,7 +6,9 @@ from itertools import pairwise
 import pytest
 from two_hosts import PATIENCE_S, TIMING, laboratory_or_skip
 
-from stealtime.hosts.stand import CountingGuest, Stand, poll
+from stealtime.hosts.counting import CountingGuest
+from stealtime.hosts.stand import Stand
+from stealtime.hosts.waiting import poll
 from stealtime.protect.endpoint import DEFAULT_PORT
 
 pytestmark = [

@@ -12,8 +12,8 @@ from failover_campaign import BLOWS, BLOWS_AND_FAULTS, MOVING, POINTS, Campaign
 from truth import repetitions
 from two_hosts import Counting, TwoHosts, assert_unharmed, laboratory_or_skip
 
+from stealtime.hosts.counting import COUNTER
 from stealtime.hosts.etcd import Etcd
-from stealtime.hosts.stand import COUNTER
 
 pytestmark = [
     pytest.mark.longer,

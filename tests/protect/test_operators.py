@@ -9,14 +9,14 @@ import pytest
 from encrypted_call import PROGRAM, EncryptedCall, make_encrypted_call
 from two_hosts import laboratory_or_skip
 
+from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.hosts.stand import HOSTS, PATIENT_TIMING, Stand, other
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.numbers import CallNumbers
-from stealtime.studies.telephony.client import LaboratoryClient
 from stealtime.studies.telephony.failover import fail_over
 from stealtime.studies.telephony.place.guest import GuestPlace
-from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace
+from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace, store_node
 from stealtime.studies.telephony.sipp.program import widen_ports
 
 pytestmark = [
@@ -43,7 +43,9 @@ def laboratory() -> Iterator[Laboratory]:
 def test_replicated_servers_keep_registrations_and_calls_and_are_whole_again(
     laboratory: Laboratory, tmp_path: Path
 ) -> None:
-    place = ReplicatedPlace(Stand(laboratory), "replica", advertisement_ns=_ADVERTISEMENT_NS)
+    stand = Stand(laboratory)
+    store = store_node(laboratory, stand)
+    place = ReplicatedPlace(stand, "replica", advertisement_ns=_ADVERTISEMENT_NS, store=store)
     place.start()
     place.await_ready()
     first = place.serving_host()

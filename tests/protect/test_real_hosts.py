@@ -175,7 +175,7 @@ def assert_refused(machines: MachinesOverSsh, folder: Path, text: str, message: 
         (ADDRESSES["b"], "10.77.1.77", "10.77.1.77 cannot be reached over ssh", "ssh root@10.77.1.77 true"),
         (ADDRESSES["b"], ADDRESSES["a"], "have the same name 'a'", "another machine"),
         (GUEST_INTERFACE, f"{ADDRESSES['b']}/24", f"guest's address {ADDRESSES['b']} is taken", "a free one"),
-        ('mode = ["net"]', 'mode = ["replicated"]', "replicated is not to be had on real hosts", "off, no-net, net"),
+        ('mode = ["net"]', 'mode = ["replicated"]', "the addresses of 2 guests, and 3 are needed", "`more_guests`"),
     ],
 )
 def test_what_cannot_be_had_is_a_sentence_and_a_hint(

@@ -1,5 +1,6 @@
 """The first stage, in front of native primaries: who is led where, and that no step of an addition loses a user."""
 
+import functools
 import os
 import shutil
 import subprocess
@@ -10,14 +11,14 @@ from pathlib import Path
 import bare_calls
 import pytest
 
+from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.laboratory import CLIENT, Laboratory
 from stealtime.hosts.stand import HOSTS
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.names import DOMAIN
-from stealtime.studies.telephony.client import LaboratoryClient
 from stealtime.studies.telephony.location import locate
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, NAMES_NODE, Fronts
+from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, NAMES_NODE, laboratory_fronts
 from stealtime.studies.telephony.place.native_server import NativeServer
 from stealtime.studies.telephony.registrations import Load, finish_load, registering, unknown_users
 from stealtime.studies.telephony.sipp.program import Transport, start_sipp, widen_ports
@@ -41,11 +42,16 @@ class Stages:
         self._folder = folder
         self.client = LaboratoryClient(laboratory)
         widen_ports(self.client)
-        self.fronts = Fronts(laboratory, self.client)
+        self.fronts = laboratory_fronts(laboratory, self.client)
         self.primaries = {name: laboratory.nodes[name].address("clients") for name in PRIMARIES}
         told = tuple(self.fronts.addresses.values())
         self._servers = [
-            NativeServer(laboratory, name, ServerConfiguration(role="both", address=address, fronts=told))
+            NativeServer(
+                functools.partial(laboratory.start, name),
+                name,
+                laboratory.folder,
+                ServerConfiguration(role="both", address=address, fronts=told),
+            )
             for name, address in self.primaries.items()
         ]
         self._questions = 0

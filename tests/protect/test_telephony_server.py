@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 import pytest
 from sip_capture import Capture
 
+from stealtime.hosts.client import LaboratoryClient
+from stealtime.hosts.host import NotProtectedError
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.stand import HOSTS, PATIENT_TIMING, NotProtectedError, Stand, poll
+from stealtime.hosts.stand import HOSTS, PATIENT_TIMING, Stand
+from stealtime.hosts.waiting import poll
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.calls.sessions import attempt_sessions
-from stealtime.studies.telephony.client import LaboratoryClient
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.registrations import Load, fresh_names, run_load, unknown_users
@@ -136,7 +138,7 @@ def test_a_phone_registers_at_a_protected_server_apart_from_its_media(own_labora
         # A standby that is lost in the middle is not passed over in silence: the output is not held from then on.
         active, from_ns = place.await_protected(), time.monotonic_ns()
         place.refuse_lapse(active, from_ns)
-        standby = place.signalling.status("b")
+        standby = stand.host("b").look(place.signalling.name).member
         assert standby is not None
         assert standby.pid is not None
         os.kill(standby.pid, signal.SIGKILL)

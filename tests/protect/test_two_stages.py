@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from two_hosts import laboratory_or_skip
 
+from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.stand import PATIENT_TIMING, STANDBY, Stand
 from stealtime.studies.telephony.calls.dialogues import CallSignalling
 from stealtime.studies.telephony.calls.numbers import CallNumbers
-from stealtime.studies.telephony.client import LaboratoryClient
-from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES
+from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, laboratory_fronts
 from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
 from stealtime.studies.telephony.sipp.program import widen_ports
 from stealtime.studies.telephony.two_stages import fail_over_of_several
@@ -37,7 +37,9 @@ def place() -> Iterator[TwoStagePlace]:
     """Two primaries and their standby, before anything was done to them."""
     with laboratory_or_skip((*PRIMARY_HOSTS, STANDBY), FIRST_STAGE_NODES) as laboratory:
         widen_ports(LaboratoryClient(laboratory))
-        made = TwoStagePlace(Stand(laboratory), "sip", "net", primaries=2, timing=PATIENT_TIMING)
+        stand = Stand(laboratory)
+        fronts = laboratory_fronts(laboratory, stand.client)
+        made = TwoStagePlace(stand, fronts, "sip", "net", primaries=2, timing=PATIENT_TIMING)
         made.start()
         made.await_ready()
         yield made
@@ -65,12 +67,11 @@ def test_a_primary_is_added_and_another_one_dies_and_nobody_is_lost(place: TwoSt
     # One guest went on where the standby is; the others ran and were protected all the time, where they are.
     assert seen.host == PRIMARY_HOSTS[0]
     first, *others = place.guests
-    assert first.running(STANDBY) is not None
-    assert all(guest.running(guest.known_as) is not None for guest in others)
+    assert [member.host for member in first.running_members()] == [STANDBY]
+    assert all([member.host for member in guest.running_members()] == [guest.home] for guest in others)
     # That of the third one is not known before it was added.
     untouched, member = others[0], before[1]
-    status = untouched.running(untouched.known_as)
-    assert status is not None
+    (status,) = untouched.running_members()
     assert status.pid == member.pid
     assert untouched.states_since(member, from_ns) == []
     with pytest.raises(StealtimeError, match="there is no host for another primary beside 3"):

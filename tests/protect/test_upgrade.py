@@ -11,7 +11,8 @@ import pytest
 from protect_command import protect
 from two_hosts import TIMING, assert_unharmed, laboratory_or_skip
 
-from stealtime.hosts.stand import HOSTS, Client, CountingGuest, Stand
+from stealtime.hosts.counting import CountingClient, CountingGuest
+from stealtime.hosts.stand import HOSTS, Stand
 from stealtime.protect.programs import REPLICATOR_VARIABLE, find_replicator
 from stealtime.protect.status import MemberStatus
 
@@ -107,7 +108,7 @@ def test_hosts_are_upgraded_one_after_the_other_and_nothing_is_lost(
         moved = protect(stand.state, "failover", "two", prefix=on("a"))
         assert moved.returncode == 0, moved.stderr
         assert goes.await_ready().host == "b"
-        counting = Client(stays, 3, "--check")
+        counting = CountingClient(stays, 3, "--check")
         stays.ask("status")
         for host, other in (HOSTS, HOSTS[::-1]):
             before = {guest.vm.name: guest.await_ready() for guest in guests}

@@ -25,7 +25,7 @@ class ThreeHosts(TwoHosts):
         hosts = {host.name: host.model_dump() for host in stand.hosts}
         standby_hosts = [hosts[name] for name in (*HOSTS[1:], THIRD, HOSTS[0])]
         super().__init__(laboratory, stand=stand, **{"standby_hosts": standby_hosts, **machine})
-        self._hosts = ALL_HOSTS
+        self.hosts = [stand.host(name) for name in ALL_HOSTS]
 
     def stop(self) -> None:
         """End the guest wherever it runs, so that the next one finds nothing of it."""

@@ -14,9 +14,11 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
+from stealtime.hosts.counting import CountingClient, CountingGuest
 from stealtime.hosts.etcd import Etcd
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.stand import EMULATED_TIMING, HOSTS, PATIENT_TIMING, Client, CountingGuest, Stand, other, poll
+from stealtime.hosts.stand import EMULATED_TIMING, HOSTS, PATIENT_TIMING, Stand, other
+from stealtime.hosts.waiting import poll
 from stealtime.protect.control import ControlError, MemberLeftError
 from stealtime.protect.status import MemberStatus
 from stealtime.protect.vm_file import Register
@@ -242,7 +244,7 @@ class Counting:
         self._said: Path = hosts.laboratory.folder / "client.log"
         options = ("--check", *(["--linear-timeouts"] if linear_timeouts else []))
         with self._said.open("wb") as said:
-            self._client = Client(hosts, flows, *options, stderr=said)
+            self._client = CountingClient(hosts, flows, *options, stderr=said)
 
     def await_answers(self) -> None:
         """Wait until each flow is answered, and assert that no answer so far contradicted another."""

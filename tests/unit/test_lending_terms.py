@@ -5,21 +5,24 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from socket import create_server
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from test_lent_hosts import asked, lend
 
-from stealtime.hosts import lending
+from stealtime.hosts import lending, lent_testbed
+from stealtime.hosts.client import LocalClient
 from stealtime.hosts.lending import Lending
+from stealtime.hosts.lent_hosts import LentHost
 from stealtime.hosts.lent_machines import FOLDER_PREFIX
+from stealtime.hosts.lent_testbed import LentTestbed
 from stealtime.lab.scenarios.real_hosts import RealHosts
 from stealtime.protect.identity import make_identity, revoke_identity
 from stealtime.protect.specification import IdentitySpec, identity_spec
 from stealtime.protect.state import State
 from stealtime.protect.vm_file import Identity, VmFile
-from stealtime.studies.telephony.place.remote_guest import Loan, RemoteGuest
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 PREFIX = "sip-00000001"
 FAR_ENOUGH = "it would be started now"
@@ -184,43 +187,72 @@ def test_a_host_whose_certificate_was_revoked_is_not_known(
 
 
 class _Host:
-    """What the study has for a lent host: its questions are answered here."""
+    """What a study has for a lent host: its questions are answered here."""
 
-    def __init__(self, name: str, endpoint: str, there: Lending) -> None:
-        self.name, self.endpoint, self._there = name, endpoint, there
+    start = LentHost.start
+
+    def __init__(self, name: str, endpoint: str, images: Path, there: Lending | None = None) -> None:
+        self.name, self.endpoint, self.images, self._there = name, endpoint, (images,), there
 
     def ask(self, command: str, **fields: Any) -> dict[str, Any]:
+        if self._there is None:
+            return {}
         answer = asked(self._there, command, **fields)
         if "error" in answer:
             raise StealtimeError(answer["error"])
         return answer
 
+    def copy(self, source: Path, target: Path) -> None:
+        if self._there is not None:
+            target.write_bytes(source.read_bytes())
 
-def test_what_the_study_of_telephony_has_started_is_taken(
+
+@pytest.mark.parametrize("image", [{"initramfs": "guest.cpio"}, {"program": "counter", "program_arguments": ["tcp=7"]}])
+def test_what_a_study_starts_is_taken(
     folder: Path,
     started: list[VmFile],
     identity: Callable[[str], Identity],
     listen: Callable[[Identity], str],
+    monkeypatch: pytest.MonkeyPatch,
+    image: dict[str, Any],
 ) -> None:
-    there, images = lent(folder, identity_spec(identity("a")))
-    primary: Any = _Host("a", "tcp:10.0.0.1:7460", there)
-    standby: Any = _Host("b", listen(identity("b")), there)
-    loan = Loan(primary, standby, RealHosts(standby="ssh:root@10.0.0.2", guest="10.0.0.100/24"))
-    # As `RemotePlace` and `machine_of` have it.
-    said = {
+    there = Lending(lend(folder, identity=identity_spec(identity("a"))))
+    for name in ("kernel", "guest.cpio"):
+        (folder / name).write_bytes(b"\x7fELF")
+    packed = SimpleNamespace(path=folder / "guest.cpio")
+    monkeypatch.setattr(lent_testbed, "find_kernel", lambda _: SimpleNamespace(boot_image=folder / "kernel"))
+    monkeypatch.setattr(lent_testbed, "pack_agent", lambda _: packed)
+    hosts: Any = [
+        _Host("a", "tcp:10.0.0.1:7460", folder / "images", there),
+        _Host("b", listen(identity("b")), folder / "images"),
+    ]
+    terms = RealHosts(standby="ssh:root@10.0.0.2", guest="10.0.0.100/24")
+    testbed = LentTestbed(hosts, terms, LocalClient("10.0.0.9"), folder)
+    testbed.open()
+    machine: dict[str, Any] = {
         "mode": "net+bypass",
-        "kernel": str(images / "kernel"),
-        "initramfs": str(images / "guest.cpio"),
-        "kernel_arguments": "rootfstype=ramfs",
         "memory": "512MiB",
         "bypass": [{"protocol": "udp", "source_port": "30000-40000"}],
         "interval": "50000000ns",
-        "network": {"address": "10.0.0.100/24", "gateway": None, "mac": "52:54:00:00:00:64"},
     }
-    guest = RemoteGuest(loan, f"{PREFIX}-1-both", "net+bypass", said, lambda: False)
+    if "initramfs" in image:
+        image = {"initramfs": folder / "guest.cpio", "kernel_arguments": "rootfstype=ramfs"}
+    guest = testbed.guest("one", **machine, **image)
     with pytest.raises(StealtimeError, match=FAR_ENOUGH):
         guest.start()
-    assert [host.name for host in started[0].standby_hosts] == ["b", "a"]
+    (told,) = started
+    assert [host.name for host in told.standby_hosts] == ["b", "a"]
+    assert (told.name, told.network.address, told.mac) == (guest.name, "10.0.0.100/24", "52:54:00:00:00:64")
+    assert told.kernel_arguments == ("stealtime.run=counter,tcp=7" if "program" in image else "rootfstype=ramfs")
+
+
+def test_more_guests_than_addresses_are_refused(folder: Path) -> None:
+    terms = RealHosts(standby="ssh:root@10.0.0.2", guest="10.0.0.100/24", more_guests=("10.0.0.101",))
+    testbed = LentTestbed([], terms, LocalClient("10.0.0.9"), folder)
+    assert [testbed.address(number) for number in (0, 1)] == ["10.0.0.100", "10.0.0.101"]
+    with pytest.raises(UsageError, match="names the addresses of 2 guests, and 3 are needed") as caught:
+        testbed.address(2)
+    assert "more_guests" in (caught.value.hint or "")
 
 
 def test_a_campaign_reads_in_the_daemons_log_what_is_about_its_machines(folder: Path) -> None:

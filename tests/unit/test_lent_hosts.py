@@ -21,12 +21,11 @@ from stealtime.hosts.daemon import daemon_of
 from stealtime.hosts.lending import Lending, serve
 from stealtime.hosts.lent_hosts import LentHost
 from stealtime.hosts.lent_machines import FOLDER_PREFIX, clear_left_over, make_folder
+from stealtime.hosts.lent_testbed import address_towards, common_folder, guest_mac, neighbour_of
 from stealtime.lab.scenarios.real_hosts import RealHosts
 from stealtime.protect.specification import FileRegisterSpec, HostSpec, write_document
 from stealtime.protect.state import State, record_process
 from stealtime.store.model import PlatformRecord
-from stealtime.studies.telephony.place.remote import guest_mac
-from stealtime.studies.telephony.remote_stage import address_towards, common_folder, neighbour_of
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 TERMS = RealHosts(standby="ssh:root@10.0.0.2", guest="10.0.0.100/24")
@@ -65,6 +64,14 @@ def test_servers_are_measured_on_hosts_over_ssh_in_their_scenario_and_here_in_th
     }
     assert planned.places.here["ours"].hosts == TERMS
     assert planned.places.here["telephony"].hosts is None
+
+
+def test_each_study_borrows_the_hosts_of_one_scenario_by_itself() -> None:
+    failover = '[[probes]]\nprobe = "failover"\nduration = "1s"\n'
+    text = f'name = "x"\nplatforms = ["ssh:root@10.0.0.1"]\nscenarios = ["ours"]\n{REGISTER}{failover}{HOSTS}'
+    planned = plan(read_campaign(text, "f"), usable("ssh:root@10.0.0.1"), HostCpus((0, 1)))
+    probes = [{one.cell.probe for one in boot.cells} for boot in planned.boots]
+    assert probes == [{"register"}, {"failover"}]
 
 
 @pytest.mark.parametrize(
@@ -136,10 +143,10 @@ class _Host:
 
 def test_images_go_where_both_hosts_let_machines_boot_from() -> None:
     a: Any = _Host("a", "/srv/images", "/root/.cache/stealtime", "/boot")
-    assert common_folder((a, a)) == Path("/srv/images")
+    assert common_folder([a, a]) == Path("/srv/images")
     b: Any = _Host("b", "/var/images", "/boot")
     with pytest.raises(StealtimeError, match="no folder that machines may boot from on both hosts") as caught:
-        common_folder((a, b))
+        common_folder([a, b])
     assert "b has /var/images, /boot" in caught.value.message
     assert caught.value.hint
 
@@ -210,6 +217,8 @@ def test_a_lent_host_touches_only_what_was_lent(short_path: Path) -> None:
     assert asked(host, "lend", prefix="sip-00000001", folder=str(ours)) == {}
     for name in ("phone", "sip-00000002-1", "sip-00000001-../../etc", "sip-00000001"):
         assert "was not lent" in asked(host, "end", vm=name)["error"]
+    for command, more in (("die", {"pid": 1, "death": "silent"}), ("kill", {}), ("epochs", {"from_ns": 0})):
+        assert "was not lent" in asked(host, command, vm="phone", **more)["error"]
     assert asked(host, "status", vm="sip-00000001-1") == {"member": None}
     assert asked(host, "cpu")["server_ns"] == 0
     assert "is no question" in host.answer("nonsense")["error"]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import psutil
 
-from stealtime.hosts.blow import kill_protected, last_state
+from stealtime.hosts.blow import freeze_protected, kill_protected, last_state
+from stealtime.hosts.waiting import poll
 from stealtime.protect.state import State
 
 
@@ -29,6 +30,20 @@ def test_one_that_is_not_protected_goes_on_and_is_struck_later() -> None:
         assert sleeping.wait(timeout=10) == -signal.SIGKILL
     # It is asked while nothing of it can change any more.
     assert asked == [psutil.STATUS_STOPPED] * 3
+
+
+def test_one_that_is_to_be_silent_stands_still_with_its_children_and_keeps_what_it_has_open() -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 600 & wait"]) as shell:
+        member = psutil.Process(shell.pid)
+        while not (children := member.children()):
+            pass
+        try:
+            freeze_protected(member, lambda: True, lambda: None)
+            assert member.status() == psutil.STATUS_STOPPED
+            assert poll(lambda: children[0].status() == psutil.STATUS_STOPPED, 10.0)
+        finally:
+            for process in (*children, member):
+                process.kill()
 
 
 def test_a_refusal_to_wait_longer_leaves_it_alone() -> None:

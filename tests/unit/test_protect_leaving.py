@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command import make_command
 
-from stealtime.hosts.stand import poll
+from stealtime.hosts.waiting import poll
 from stealtime.protect import leaving
 from stealtime.protect.leaving import hand_over_all, what_came_of
 from stealtime.protect.members import read_status

@@ -1,7 +1,7 @@
 """Guests of a stand, without its hosts."""
 
 import ipaddress
-from functools import partial
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,25 +9,33 @@ from typing import Any, cast
 import pytest
 from cryptography import x509
 
+from stealtime.hosts.laboratory import CLIENT
 from stealtime.hosts.stand import Stand, StandGuest
 from stealtime.protect.endpoint import StandbyHost
-from stealtime.protect.vm_file import Identity, Register
+from stealtime.protect.vm_file import Identity
 from stealtime.vocabulary.errors import StealtimeError
 
 ADDRESSES = {"a": "10.77.2.1", "b": "10.77.2.2", "c": "10.77.2.3"}
 
 
+class StandWithoutDaemons(Stand):
+    """Its hosts receive nothing."""
+
+    def start_daemon(self, name: str) -> None:
+        """Start nothing."""
+
+
 @pytest.fixture
-def stand(tmp_path: Path) -> Any:
+def stand(tmp_path: Path) -> Stand:
+    node = SimpleNamespace(address=lambda _: "10.77.1.9")
     laboratory = SimpleNamespace(
         folder=tmp_path,
         has_ended=False,
-        host=lambda name: SimpleNamespace(address=lambda _: ADDRESSES[name]),
+        nodes={CLIENT: node},
+        start=lambda *_: None,
+        host=lambda name: SimpleNamespace(address=lambda _: ADDRESSES[name], surroundings=None),
     )
-    made = SimpleNamespace(laboratory=laboratory, hosts=[], register=Register(folder=tmp_path), allow_faults=False)
-    made.identity = partial(Stand.identity, cast(Any, made))
-    made.refuse_ended = partial(Stand.refuse_ended, cast(Any, made))
-    return made
+    return StandWithoutDaemons(cast(Any, laboratory))
 
 
 def addresses(identity: Identity) -> list[str]:
@@ -37,7 +45,7 @@ def addresses(identity: Identity) -> list[str]:
     return [str(one) for one in names.get_values_for_type(x509.IPAddress) if isinstance(one, ipaddress.IPv4Address)]
 
 
-def test_a_guest_has_the_identity_of_the_host_where_it_begins(stand: Any) -> None:
+def test_a_guest_has_the_identity_of_the_host_where_it_begins(stand: Stand) -> None:
     for name in ADDRESSES:
         StandGuest(stand, f"guest-{name}", known_as=name, node=name, mode="off", program="counter")
     assert {name: addresses(stand.identity(name)) for name in ADDRESSES} == {
@@ -52,15 +60,17 @@ def test_a_guest_has_the_identity_of_the_host_where_it_begins(stand: Any) -> Non
     ("admitted", "home", "kept_by"),
     [("ab", "a", "ba"), ("abc", "a", "ba"), ("abc", "c", "bc"), ("ab", "c", "b"), ("ab", "b", "b")],
 )
-def test_one_host_backs_the_guests_of_all_others(stand: Any, admitted: str, home: str, kept_by: str) -> None:
+def test_one_host_backs_the_guests_of_all_others(stand: Stand, admitted: str, home: str, kept_by: str) -> None:
     stand.hosts = [StandbyHost(name=name, endpoint=f"tcp:{ADDRESSES[name]}:7300") for name in admitted]
     guest = StandGuest(stand, f"guest-{home}", known_as=home, node=home, program="counter")
     assert [host.name for host in guest.vm.standby_hosts] == list(kept_by)
 
 
-def test_nobody_makes_a_folder_of_a_laboratory_that_has_ended(stand: Any, tmp_path: Path) -> None:
+def test_nobody_makes_a_folder_of_a_laboratory_that_has_ended(stand: Stand, tmp_path: Path) -> None:
     guest = StandGuest(stand, "guest", mode="off", program="counter")
+    shutil.rmtree(tmp_path / "state")
     stand.laboratory.has_ended = True
-    with pytest.raises(StealtimeError, match="the laboratory has ended"):
-        guest.status("a")
+    for ask in (lambda: guest.status("a"), guest.members):
+        with pytest.raises(StealtimeError, match="the laboratory has ended"):
+            ask()
     assert not (tmp_path / "state").exists()

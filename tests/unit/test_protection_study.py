@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
@@ -21,7 +20,9 @@ from stealtime.campaigns.file import read_campaign
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.planner import plan
-from stealtime.hosts.stand import StandGuest
+from stealtime.hosts.clock_offset import SAME_CLOCK
+from stealtime.hosts.counting import see_protected, unanswered_protocols
+from stealtime.hosts.guest import Guest, LapsedError
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.status import MemberStatus
 from stealtime.report.page.html import write_report
@@ -216,9 +217,9 @@ def test_a_protocol_over_which_nothing_is_answered_any_more_is_named() -> None:
         return {"protocol": protocol, "acknowledged": acknowledged, "silences": told}
 
     lived = flow("tcp", 90, (700_000_000, True), (120_000_000, False))
-    assert stage.unanswered_protocols([lived, flow("udp", 90)]) == ()
-    assert stage.unanswered_protocols([lived, flow("udp", 90, (1_400_000_000, False))]) == ("udp",)
-    assert stage.unanswered_protocols([flow("tcp", 0), flow("udp", 0)]) == ("tcp", "udp")
+    assert unanswered_protocols([lived, flow("udp", 90)], 0.5) == ()
+    assert unanswered_protocols([lived, flow("udp", 90, (1_400_000_000, False))], 0.5) == ("udp",)
+    assert unanswered_protocols([flow("tcp", 0), flow("udp", 0)], 0.5) == ("tcp", "udp")
 
 
 def test_a_probe_and_a_scenario_that_do_not_belong_together_are_refused() -> None:
@@ -269,21 +270,21 @@ def test_a_guest_that_lost_its_standby_meanwhile_is_not_measured(
     state: str, at_ns: int, pid: int, mode: str, is_lapse: bool
 ) -> None:
     event = {"event": "state", "state": state, "monotonic_ns": at_ns, "pid": pid}
-    guest = SimpleNamespace(vm=SimpleNamespace(mode=mode), events=lambda _: [event])
-    guest.states_since = partial(StandGuest.states_since, cast(Any, guest))
+    host = SimpleNamespace(name="a", clock=lambda: SAME_CLOCK, events=lambda _vm, _event: [event])
+    guest = Guest([cast(Any, host)], {"name": "counter", "mode": mode}, "10.0.0.1", cast(Any, None))
     seen: dict[str, Any] = {"violations": [], "violations_total": 0, "requests": 1, "acknowledged": 1}
     client = SimpleNamespace(end=lambda: seen)
     active = MemberStatus(vm="counter", host="a", role="active", protected=True, pid=7)
 
     def refuse() -> None:
-        stage.refuse_lapse(cast(Any, guest), active, 100, cast(Any, client))
+        see_protected(guest, active, 100, cast(Any, client))
 
     if not is_lapse:
         refuse()
         return
-    with pytest.raises(stage.LapsedError, match="its member was Reclaiming"):
+    with pytest.raises(LapsedError, match="its member was Reclaiming"):
         refuse()
     seen |= {"violations": [{"kind": "forgotten"}], "violations_total": 1}
     with pytest.raises(StealtimeError, match="forgotten") as caught:
         refuse()
-    assert not isinstance(caught.value, stage.LapsedError), "what must not happen is not tried again"
+    assert not isinstance(caught.value, LapsedError), "what must not happen is not tried again"

@@ -8,9 +8,10 @@ from typing import Any
 
 import psutil
 
+from stealtime.hosts.counting import COUNTER, CountingGuest, counting
 from stealtime.hosts.etcd import Etcd
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.stand import COUNTER, PATIENT_TIMING, Client, CountingGuest, Stand
+from stealtime.hosts.stand import PATIENT_TIMING, Stand
 from stealtime.protect.epochs import read_epochs
 from stealtime.protect.vm_file import Register
 
@@ -41,23 +42,18 @@ class Guest(CountingGuest):
     @contextmanager
     def counting(self, flows: int = 1) -> Iterator[dict[str, Any]]:
         """Count with it over TCP and UDP; what the client has seen is in the document after the end."""
-        client = Client(self, flows, "--quiet")
         seen: dict[str, Any] = {}
-        try:
+        with counting(self, flows) as client:
             yield seen
             seen.update(client.end())
-        finally:
-            if client.process.poll() is None:
-                client.process.kill()
-                client.process.wait()
 
     def rows(self, from_ns: int = 0, to_ns: int = 1 << 63) -> list[Row]:
         """Give its epochs on its first host that began in a time."""
-        return between(read_epochs(self.member(self.known_as).epochs), from_ns, to_ns)
+        return between(read_epochs(self.member(self.home).epochs), from_ns, to_ns)
 
     def losses(self, from_ns: int, to_ns: int) -> list[int]:
         """Give when its active member on the first host lost its standby, in a time."""
-        lost = [event for event in self.events(self.known_as) if event.get("state") == "Reclaiming"]
+        lost = [event for event in self.events(self.home) if event.get("state") == "Reclaiming"]
         return [at_ns for event in lost if from_ns <= (at_ns := int(event["monotonic_ns"])) < to_ns]
 
     def epochs_for(self, seconds: float) -> list[Row]:
@@ -66,7 +62,7 @@ class Guest(CountingGuest):
         time.sleep(seconds)
         to_ns = time.monotonic_ns()
         # A row is written when the epoch's output is released.
-        self.await_that(
+        self.waiting.until(
             lambda: (rows := self.rows()) and rows[-1]["begin_ns"] > to_ns,
             lambda: f"{self.vm.name} has no epochs any more",
         )

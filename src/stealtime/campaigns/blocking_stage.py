@@ -5,7 +5,7 @@ import os
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,7 +45,6 @@ class BlockingStage(ABC):
         self._boot = boot
         self._placement = placement
         self._log = folder / _LOG
-        self._cpus = {cpu for cpus in (*placement.vcpu_cpus, placement.emulator_cpus) for cpu in cpus}
 
     @abstractmethod
     def carry_out(self, cell: PlannedCell) -> Result:
@@ -62,16 +61,6 @@ class BlockingStage(ABC):
     def after_lapse(self, _error: StealtimeError) -> None:
         """Make ready for another try."""
         self.give_up()
-
-    @contextmanager
-    def on_its_cpus(self) -> Iterator[None]:
-        """Let this thread, and what it starts, run on other CPUs than the control plane is kept on."""
-        before = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, self._cpus)
-        try:
-            yield
-        finally:
-            os.sched_setaffinity(0, before)
 
     async def measure(self, cell: PlannedCell, _keep: KeepPart = keep_nothing) -> Measured:
         """Carry out one trial; see ``campaigns.executor.Booted``."""
@@ -92,7 +81,7 @@ class BlockingStage(ABC):
     def _measure(self, cell: PlannedCell) -> Measured:
         started_at, begin = datetime.now(UTC), time.monotonic()
         first = look(watched_cpus(self._placement))
-        with self.on_its_cpus():
+        with on_cpus_of(self._placement):
             try:
                 result = self._result(cell)
             except (StealtimeError, subprocess.TimeoutExpired, psutil.Error, OSError) as error:
@@ -135,3 +124,24 @@ async def entered_in_thread(manager: AbstractContextManager[Entered]) -> AsyncIt
         yield entered
     finally:
         await asyncio.to_thread(manager.__exit__, None, None, None)
+
+
+async def in_thread_on(placement: Placement, act: Callable[[], Entered]) -> Entered:
+    """Do what blocks where trials of a placement are carried out."""
+
+    def do() -> Entered:
+        with on_cpus_of(placement):
+            return act()
+
+    return await asyncio.to_thread(do)
+
+
+@contextmanager
+def on_cpus_of(placement: Placement) -> Iterator[None]:
+    """Let this thread, and what it starts, run on other CPUs than the control plane is kept on."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu for cpus in (*placement.vcpu_cpus, placement.emulator_cpus) for cpu in cpus})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

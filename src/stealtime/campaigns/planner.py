@@ -135,10 +135,11 @@ def plan(
         if repetition > 1:
             shuffled.shuffle(order)
         boots += [
-            PlannedBoot(platform, scenario, repetition, _cells(campaign, platform, scenario, repetition), host.name)
+            PlannedBoot(platform, scenario, repetition, cells, host.name)
             for platform in order
             for scenario in campaign.scenarios
             if _is_possible(campaign, platform, places.of(platform, scenario))
+            for cells in _by_stage(_cells(campaign, platform, scenario, repetition))
         ]
     impossible = tuple(
         f"{name} of {platform}: {why}"
@@ -146,7 +147,6 @@ def plan(
         for name in campaign.scenarios
         if (placement := places.of(platform, name)) is not None and (why := _why_not(platform, placement)) is not None
     )
-    boots = [boot for boot in boots if boot.cells]
     _refuse_unmeasured(campaign, tuple(dict.fromkeys(one.scenario for one in places.named.values())))
     if not boots:
         raise StealtimeError(
@@ -236,6 +236,12 @@ def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) ->
                 )
                 planned.append(PlannedCell(cell, repetition, cells.duration_ns, cells.max_samples))
     return tuple(planned)
+
+
+def _by_stage(cells: Sequence[PlannedCell]) -> list[tuple[PlannedCell, ...]]:
+    """Part the cells of a platform in a scenario by what carries them out: each stage borrows real hosts by itself."""
+    stages = dict.fromkeys(probes()[one.cell.probe].stage for one in cells)
+    return [tuple(one for one in cells if probes()[one.cell.probe].stage is stage) for stage in stages]
 
 
 def _is_measured_in(probe: str, scenario: Scenario) -> bool:

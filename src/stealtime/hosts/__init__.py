@@ -1,1 +1,1 @@
-"""Hosts that keep guests for studies, tests and demonstrations: network namespaces here, or lent over ssh."""
+"""Hosts that keep guests, for studies, tests and demonstrations: network namespaces here, or real ones over ssh."""

@@ -1,4 +1,4 @@
-"""SIGKILL for a member whose machine is protected at that very moment.
+"""SIGKILL or SIGSTOP for a member whose machine is protected at that very moment.
 
 A machine that has just lost its standby, as on a crowded host, does not survive its host, and rightly. Who only asks
 before the blow may strike such a one. So the member is stopped first: then its own record does not change any more.
@@ -31,18 +31,44 @@ def kill_protected(
     Returns:
         When it was struck, in nanoseconds of the monotonic clock.
     """
+    return _strike(process, is_protected, await_protected, process.kill)
+
+
+def freeze_protected(
+    process: psutil.Process, is_protected: Callable[[], bool], await_protected: Callable[[], None]
+) -> int:
+    """Stop a process and its children when it is protected, as :func:`kill_protected` kills it; they stay stopped.
+
+    Its connections stay open and say nothing more, as those of a host that is cut off.
+    """
+
+    def stop_children() -> None:
+        for child in process.children(recursive=True):
+            child.suspend()
+
+    return _strike(process, is_protected, await_protected, stop_children)
+
+
+def _strike(
+    process: psutil.Process,
+    is_protected: Callable[[], bool],
+    await_protected: Callable[[], None],
+    strike: Callable[[], None],
+) -> int:
     while True:
         await_protected()
         os.kill(process.pid, signal.SIGSTOP)
+        is_struck = False
         try:
             _await_stopped(process)
             if is_protected():
                 struck_ns = time.monotonic_ns()
-                os.kill(process.pid, signal.SIGKILL)
+                strike()
+                is_struck = True
                 return struck_ns
         finally:
-            # A killed one does not hear this.
-            os.kill(process.pid, signal.SIGCONT)
+            if not is_struck:
+                os.kill(process.pid, signal.SIGCONT)
 
 
 def last_state(folder: MemberFolder, pid: int) -> str | None:

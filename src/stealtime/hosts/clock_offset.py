@@ -12,6 +12,15 @@ _RATES_APART = 1e-3
 
 
 @dataclass(frozen=True)
+class Moment:
+    """A moment in nanoseconds of our monotonic clock."""
+
+    at_ns: int
+    error_ns: int = 0
+    """How far it can be off, where another host's clock told it."""
+
+
+@dataclass(frozen=True)
 class Exchange:
     """One question for the time and its answer, in nanoseconds of ``CLOCK_MONOTONIC``."""
 
@@ -36,6 +45,8 @@ class ClockOffset:
     theirs_minus_ours_ns: int
     error_ns: int
     """A bound, not an estimate."""
+    rates_apart: float = _RATES_APART
+    """How much faster one of the clocks may run than the other, as a share."""
 
     @classmethod
     def of(cls, exchanges: Sequence[Exchange]) -> "ClockOffset":
@@ -54,4 +65,17 @@ class ClockOffset:
 
     def error_at_ns(self, ours_ns: int) -> int:
         """Give the bound for a moment: the clocks may have run apart between it and the exchange."""
-        return self.error_ns + round(_RATES_APART * abs(ours_ns - self.at_ns))
+        return self.error_ns + round(self.rates_apart * abs(ours_ns - self.at_ns))
+
+    def moment(self, theirs_ns: int) -> Moment:
+        """Put a moment of their clock on ours; asked for soon after it, little is lost to clocks that run apart."""
+        at_ns = self.ours_ns(theirs_ns)
+        return Moment(at_ns, self.error_at_ns(at_ns))
+
+    def surely_after(self, ours_ns: int) -> int:
+        """Give the earliest moment of their clock that is surely not before a moment of ours."""
+        return self.theirs_ns(ours_ns) + self.error_at_ns(ours_ns)
+
+
+SAME_CLOCK = ClockOffset(0, 0, 0, rates_apart=0.0)
+"""That of a host on this machine."""

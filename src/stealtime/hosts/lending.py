@@ -9,7 +9,6 @@ import json
 import os
 import re
 import select
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,32 +17,20 @@ from typing import IO, Any
 import psutil
 
 import stealtime
-from stealtime.hosts.blow import kill_protected, last_state
 from stealtime.hosts.daemon import daemon_of
+from stealtime.hosts.host import NotProtectedError
 from stealtime.hosts.lending_terms import read_machine
-from stealtime.hosts.lent_machines import (
-    FOLDER_PREFIX,
-    clear,
-    clear_left_over,
-    cpu_times_ns,
-    end_member,
-    is_of,
-    lent_members,
-    make_folder,
-)
-from stealtime.hosts.process_times import thread_times_ns
-from stealtime.hosts.stand import EMULATED_TIMING, NotProtectedError, poll
+from stealtime.hosts.lent_machines import FOLDER_PREFIX, clear, clear_left_over, is_of, lent_members, make_folder
+from stealtime.hosts.members_here import MembersHere, cpu_times
+from stealtime.hosts.stand import EMULATED_TIMING
 from stealtime.lab.platforms import below
 from stealtime.lab.platforms.qemu_program import qemu_version
-from stealtime.protect.control import ControlClient, ControlError
-from stealtime.protect.ending import ending_error
-from stealtime.protect.members import is_running, prepare_member, read_status, start_member
 from stealtime.protect.session import make_spec
-from stealtime.protect.state import MemberFolder, State, recorded_process
+from stealtime.protect.state import MemberFolder, State
 from stealtime.protect.vm_file import VM_NAME
 from stealtime.vocabulary.errors import StealtimeError
 
-VERSION = 1
+VERSION = 2
 """Of the commands and their answers."""
 SILENT_FOR_S = 120.0
 """The other side says something more often than that, as long as it is there."""
@@ -51,7 +38,6 @@ SILENT_FOR_S = 120.0
 _PREFIX = r"[a-z]{1,8}-[0-9a-f]{8}"
 """No person names machines so."""
 _LAST_LINES = 25
-_PROTECTED_WITHIN_S = 20.0
 
 
 class Lending:
@@ -67,18 +53,21 @@ class Lending:
     def __init__(self, state: State) -> None:
         self._state = state
         self._host, self._told = daemon_of(state)
+        self._here = MembersHere(state, self._told.name)
         clear_left_over(state, self._told.images)
         self._prefix: str | None = None
         self._folder: Path | None = None
-        self._started: dict[str, psutil.Process] = {}
         self._commands: Mapping[str, Callable[..., dict[str, Any]]] = {
             "hello": self._hello,
             "clock": lambda: {"monotonic_ns": time.monotonic_ns()},
             "lend": self._lend,
             "start": self._start,
             "status": self._status,
-            "events": self._events,
-            "kill": self._kill,
+            "events": lambda vm, event: {"events": self._here.events(self._own(vm), event)},
+            "epochs": lambda vm, from_ns: {"epochs": self._here.epochs(self._own(vm), from_ns)},
+            "die": lambda vm, pid, death: {"struck_ns": self._here.die(self._own(vm), pid, death)},
+            "kill": lambda vm: {"struck_ns": self._here.kill(self._own(vm))},
+            "revive": self._revive,
             "cpu": self._cpu,
             "end": self._end,
             "words": self._words,
@@ -99,6 +88,7 @@ class Lending:
 
     def end(self) -> None:
         """End and remove all that was lent."""
+        self._here.revive()
         if self._prefix is not None and self._folder is not None:
             clear(self._state, self._prefix, self._folder)
 
@@ -137,63 +127,31 @@ class Lending:
 
     def _start(self, machine: dict[str, Any]) -> dict[str, Any]:
         vm = read_machine(machine, self._told, EMULATED_TIMING if below.is_emulated() else {})
-        folder = self._member(vm.name)
+        self._own(vm.name)
         spec = make_spec(vm, self._state, self._told.name)
         # The register, QEMU and its user are the host's own.
         told = {"register_": self._told.register_, "qemu": self._told.qemu, "qemu_user": self._told.qemu_user}
         with self._state.starting():
-            prepare_member(folder, spec.model_copy(update=told))
-            self._started[vm.name] = started = start_member(folder)
-        # It is our child: somebody has to hear of its end, or it seems to live.
-        threading.Thread(target=started.wait, daemon=True).start()
+            self._here.start_member(vm.name, spec.model_copy(update=told))
         return {}
 
     def _status(self, vm: str) -> dict[str, Any]:
-        folder = self._member(vm)
-        status = read_status(folder)
-        if status.role != "gone":
-            return {"member": status.model_dump(mode="json", by_alias=True)}
-        started = self._started.get(vm)
-        if started is None or is_running(started):
-            return {"member": None}
-        ended = ending_error(f"the member of {vm!r} on the host {self._told.name!r} ended", folder.log)
-        return {"member": None, "ended": ended.message, "hint": ended.hint}
+        seen = self._here.look(self._own(vm))
+        if seen.member is not None:
+            return {"member": seen.member.model_dump(mode="json", by_alias=True)}
+        ended = seen.ended
+        return {"member": None} | ({} if ended is None else {"ended": ended.message, "hint": ended.hint})
 
-    def _events(self, vm: str, event: str) -> dict[str, Any]:
-        try:
-            lines = self._member(vm).events.read_text().splitlines()
-        except FileNotFoundError:
-            lines = []
-        return {"events": [one for one in map(json.loads, lines) if one["event"] == event]}
-
-    def _kill(self, vm: str, pid: int) -> dict[str, Any]:
-        folder = self._member(vm)
-        control = ControlClient(folder.control_socket)
-
-        def await_protected() -> None:
-            status = poll(lambda: one if (one := control.status()).protected else None, _PROTECTED_WITHIN_S)
-            if status is None or (status.role, status.pid) != ("active", pid):
-                raise NotProtectedError(f"the guest was not protected on {self._told.name!r} when its host was to die")
-
-        # Its death is what is wanted, and no failure of it.
-        self._started.pop(vm, None)
-        try:
-            struck_ns = kill_protected(
-                psutil.Process(pid), lambda: last_state(folder, pid) == "Protected", await_protected
-            )
-        except (ControlError, psutil.NoSuchProcess) as error:
-            raise NotProtectedError(f"the guest left {self._told.name!r} before its host was to die") from error
-        return {"struck_ns": struck_ns}
+    def _revive(self) -> dict[str, Any]:
+        self._here.revive()
+        return {}
 
     def _cpu(self) -> dict[str, Any]:
-        server_ns, others_ns = cpu_times_ns(self._members())
-        daemon = recorded_process(self._host.pid_file)
-        daemon_ns = 0 if daemon is None else sum(thread_times_ns(daemon.pid))
-        return {"server_ns": server_ns, "host_ns": others_ns + daemon_ns}
+        times = cpu_times(self._host, self._members())
+        return {"server_ns": times.server_ns, "host_ns": times.host_ns}
 
     def _end(self, vm: str) -> dict[str, Any]:
-        self._started.pop(vm, None)
-        end_member(self._member(vm))
+        self._here.end(self._own(vm))
         return {}
 
     def _words(self) -> dict[str, Any]:
@@ -204,10 +162,10 @@ class Lending:
             said.append(f"--- {self._told.name}: {self._host.log}\n{_end_of(self._host.log, f'{self._prefix}-')}")
         return {"words": "\n".join(said)}
 
-    def _member(self, vm: str) -> MemberFolder:
+    def _own(self, vm: str) -> str:
         if self._prefix is None or not is_of(vm, self._prefix) or re.fullmatch(VM_NAME, vm) is None:
             raise StealtimeError(f"the machine {vm!r} was not lent to this campaign")
-        return self._host.member(vm)
+        return vm
 
     def _members(self) -> list[MemberFolder]:
         return [] if self._prefix is None else lent_members(self._state, self._prefix)

@@ -1,4 +1,4 @@
-"""Hosts that are lent to us over ssh: ``stealtime protect serve`` runs on each, and answers what it is asked.
+"""Real hosts, lent to us over ssh: ``stealtime protect serve`` runs on each, and answers what it is asked.
 
 Its standard input is what holds the loan: when that ends, also because we were killed or our connection was lost, the
 host ends our machines and removes our images. Sessions live on an event loop; questions come from other threads.
@@ -11,7 +11,7 @@ import json
 import logging
 import shlex
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,12 +21,13 @@ import asyncssh
 
 import stealtime
 from stealtime.hosts.clock_offset import ClockOffset, Exchange
+from stealtime.hosts.host import CpuTimes, Death, NotProtectedError, Seen
 from stealtime.hosts.lending import SILENT_FOR_S, VERSION
-from stealtime.hosts.stand import NotProtectedError
 from stealtime.lab.platforms.failure import last_words, read_tail
 from stealtime.lab.platforms.ssh import SshPlatform
 from stealtime.lab.platforms.ssh_shell import MarkedShell
 from stealtime.protect.ending import parse_last_words
+from stealtime.protect.status import MemberStatus
 from stealtime.vocabulary.errors import StealtimeError
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ Result = TypeVar("Result")
 
 @dataclass
 class LentHost:
-    """A host that answers."""
+    """A host that answers, by the verbs of :class:`stealtime.hosts.host.Host`."""
 
     address: str
     """Where ssh reaches it."""
@@ -77,7 +78,47 @@ class LentHost:
         """
         return self._from_outside(self.exchange(command, within_s, **fields))
 
-    def offset(self) -> ClockOffset:
+    def start(self, machine: Mapping[str, Any]) -> None:
+        """Boot a guest; does not wait."""
+        self.ask("start", machine=dict(machine))
+
+    def look(self, vm: str) -> Seen:
+        """Tell what is there of a guest."""
+        told = self.ask("status", vm=vm)
+        if told["member"] is not None:
+            return Seen(MemberStatus.model_validate(told["member"]))
+        return Seen(None, StealtimeError(told["ended"], hint=told["hint"]) if "ended" in told else None)
+
+    def events(self, vm: str, event: str) -> list[dict[str, Any]]:
+        """Give what the guest's members here noted."""
+        return list(self.ask("events", vm=vm, event=event)["events"])
+
+    def epochs(self, vm: str, from_ns: int) -> list[dict[str, int]]:
+        """Give what the guest's epochs took."""
+        return list(self.ask("epochs", vm=vm, from_ns=from_ns)["epochs"])
+
+    def die(self, vm: str, pid: int, death: Death) -> int:
+        """Have the guest's active member here, and its QEMU, die, or stand still for good, when it is protected."""
+        return int(self.ask("die", vm=vm, pid=pid, death=death)["struck_ns"])
+
+    def kill(self, vm: str) -> int:
+        """Kill a guest that nothing protects."""
+        return int(self.ask("kill", vm=vm)["struck_ns"])
+
+    def revive(self) -> None:
+        """End what stands still; a host that is gone is told of in the log."""
+        self._ask_in_vain("revive")
+
+    def end(self, vm: str) -> None:
+        """End what is here of a guest; a host that is gone is told of in the log."""
+        self._ask_in_vain("end", vm=vm)
+
+    def cpu_times(self) -> CpuTimes:
+        """Read what our guests, their members and the daemon have used."""
+        told = self.ask("cpu")
+        return CpuTimes(told["server_ns"], told["host_ns"])
+
+    def clock(self) -> ClockOffset:
         """Find where its clock stands."""
         return self._from_outside(self._offset())
 
@@ -144,7 +185,7 @@ class LentHost:
             with contextlib.suppress(StealtimeError):
                 await self.exchange("clock", _ANSWERS_WITHIN_S)
 
-    async def end(self) -> None:
+    async def give_back(self) -> None:
         """Give it back, and wait until nothing of ours is left there."""
         if self.process.exit_status is not None:
             return  # it has ended by itself
@@ -154,6 +195,12 @@ class LentHost:
                 await self.process.wait_closed()
         except (asyncssh.Error, OSError, TimeoutError) as error:
             logger.warning("it was not seen that %s is as it was before: %s", self.address, error or "no answer")
+
+    def _ask_in_vain(self, command: str, **fields: Any) -> None:
+        try:
+            self.ask(command, **fields)
+        except StealtimeError as error:
+            logger.warning("%s was not seen to %s its guests: %s", self.address, command, error)
 
     def _from_outside(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
@@ -243,7 +290,7 @@ async def lent_hosts(platforms: Sequence[SshPlatform], program: str, folder: Pat
                     task.cancel()
         finally:
             # Also when we are being cancelled: nothing is left on other people's machines.
-            await asyncio.shield(asyncio.gather(*(host.end() for host in hosts)))
+            await asyncio.shield(asyncio.gather(*(host.give_back() for host in hosts)))
 
 
 def _reachable(listen: str, address: str) -> str:

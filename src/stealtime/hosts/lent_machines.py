@@ -1,4 +1,4 @@
-"""Machines of a campaign on another machine, on a host that is lent to it: what they use, and how they go.
+"""Machines of a campaign on another machine, on a host that is lent to it, and how they go.
 
 Their names begin with the campaign's prefix. Beside them there is one folder with what they boot from, in one of those
 that the host's daemon lets machines boot from; it holds the mark of the process that serves the campaign here.
@@ -11,11 +11,8 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
-import psutil
-
 from stealtime._core import owner_of
-from stealtime.hosts.process_times import thread_times_ns
-from stealtime.hosts.stand import poll
+from stealtime.hosts.waiting import poll
 from stealtime.lab.platforms.leftovers import is_left_over
 from stealtime.protect.control import ControlClient, ControlError
 from stealtime.protect.members import read_status
@@ -28,7 +25,6 @@ OWNER_FILE = "owner"
 """In it: the mark of the process that serves the campaign."""
 _ENDS_WITHIN_S = 20.0
 _KILLED_WITHIN_S = 5.0
-_RUNNING_ROLES = ("solo", "active")
 
 
 def make_folder(path: Path) -> None:
@@ -83,29 +79,3 @@ def end_member(folder: MemberFolder) -> None:
                     os.kill(pid, signal.SIGKILL)
         poll(lambda: not folder.lives(), _KILLED_WITHIN_S)
     shutil.rmtree(folder.path, ignore_errors=True)
-
-
-def cpu_times_ns(members: Iterable[MemberFolder]) -> tuple[int, int]:
-    """Give the CPU time of the vCPUs of machines that run here, and of all else that is theirs: members, QEMUs.
-
-    A vCPU's thread is the one of QEMU's that has used most: booting took it seconds, all others milliseconds.
-    """
-    server_ns = others_ns = 0
-    for folder in members:
-        status = read_status(folder)
-        for pid in _family(status.pid):
-            times_ns = thread_times_ns(pid)
-            is_server = pid == status.qemu_pid and status.role in _RUNNING_ROLES
-            vcpu_ns = max(times_ns, default=0) if is_server else 0
-            server_ns += vcpu_ns
-            others_ns += sum(times_ns) - vcpu_ns
-    return server_ns, others_ns
-
-
-def _family(pid: int | None) -> list[int]:
-    if pid is None:
-        return []
-    try:
-        return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
-    except psutil.NoSuchProcess:
-        return []

@@ -5,7 +5,9 @@ Columns as ``crates/replicator/src/epoch_log.rs`` writes them: times in ns of th
 
 import csv
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
@@ -58,6 +60,20 @@ def read_epochs(source: Path) -> list[dict[str, int]]:
     text = source.read_text()
     lines = text[: text.rfind("\n") + 1].splitlines()
     return [{name: int(value) for name, value in row.items()} for row in csv.DictReader(lines)]
+
+
+def summarize_epochs(rows: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Give what some epochs took, at least one: their number, pauses and holds in ns, pages, and bytes on the link."""
+    pauses = [row["pause_ns"] for row in rows]
+    return {
+        "epochs": len(rows),
+        "pause_p50_ns": round(median(pauses)),
+        "pause_max_ns": max(pauses),
+        "pause_total_ns": sum(pauses),
+        "hold_p50_ns": round(median(row["hold_ns"] for row in rows)),
+        "shipped_bytes": sum(row["shipped_bytes"] for row in rows),
+        "pages": sum(row["pages"] for row in rows),
+    }
 
 
 def _newer_half(source: Path, older: Path) -> bytes:

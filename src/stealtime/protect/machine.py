@@ -3,10 +3,11 @@
 import functools
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from stealtime.lab.image.cache import remembered_hash
-from stealtime.lab.image.initramfs import pack_initramfs
+from stealtime.lab.image.initramfs import Initramfs, pack_initramfs
 from stealtime.lab.image.kernel import Kernel, find_kernel
 from stealtime.lab.image.modules import ModuleWish
 from stealtime.lab.platforms.agent_binary import find_agent
@@ -70,8 +71,22 @@ def kernel_arguments(vm: VmFile) -> list[str]:
     if vm.network.gateway is not None:
         arguments.append(f"stealtime.gateway={vm.network.gateway}")
     if vm.program is not None:
-        arguments.append(f"stealtime.run={','.join((vm.program, *vm.program_arguments))}")
+        arguments.append(run_argument(vm.program, vm.program_arguments))
     return [*arguments, *vm.kernel_arguments.split()]
+
+
+def run_argument(program: str, arguments: Iterable[str]) -> str:
+    """Give the kernel's argument by which a guest with the agent runs a program."""
+    return f"stealtime.run={','.join((program, *arguments))}"
+
+
+def pack_agent(kernel: Kernel) -> Initramfs:
+    """Give the initramfs of a guest that names no other: the agent, and what the kernel needs for QEMU's devices.
+
+    Raises:
+        StealtimeError: It cannot be packed.
+    """
+    return pack_initramfs(find_agent(), _GUEST_MODULES, kernel)
 
 
 @functools.cache
@@ -122,7 +137,7 @@ def versioned_machine(wanted: str, types: dict[str, str | None]) -> str:
 
 def _initramfs(vm: VmFile, kernel: Kernel) -> ImageSpec:
     if vm.initramfs is None:
-        packed = pack_initramfs(find_agent(), _GUEST_MODULES, kernel)
+        packed = pack_agent(kernel)
         return ImageSpec(path=packed.path, sha256=packed.sha256)
     try:
         return ImageSpec(path=vm.initramfs, sha256=remembered_hash(vm.initramfs))

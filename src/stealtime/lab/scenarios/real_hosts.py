@@ -1,4 +1,4 @@
-"""``[define.hosts]``: a scenario on two hosts of the user's, which keep a protected guest, instead of namespaces here.
+"""``[define.hosts]``: a scenario on hosts of the user's, two or more, which keep guests, instead of namespaces here.
 
 The primary host is the platform, ``ssh:...``; the standby stands here. All that the hosts' daemons were told (names,
 endpoints, bridge, register, identities, folders of images) is asked of them, and so is no key.
@@ -54,6 +54,15 @@ class RealHosts(BaseModel):
     """The guest's address with its prefix, on the network that the bridges of both hosts belong to; nobody else's."""
     media_guest: Annotated[str, AfterValidator(_address)] | None = None
     """The address of a second guest on that network, where signalling and media are apart."""
+    more_guests: tuple[Annotated[str, AfterValidator(_address)], ...] = ()
+    """The addresses of further guests on that network: of further primaries, or of the two servers of the mode
+    ``replicated``, as ``guest`` is the one that they share."""
+    more_hosts: tuple[Annotated[str, AfterValidator(_ssh_name)], ...] = ()
+    """Hosts where the second and the third primary of two stages begin; ``standby`` takes all primaries over."""
+    fronts: tuple[Annotated[str, AfterValidator(_address)], Annotated[str, AfterValidator(_address)]] | None = None
+    """Two addresses of this machine on that network, for the fronts of two stages."""
+    name_server: Annotated[str, AfterValidator(_address)] | None = None
+    """Another address of this machine there, for the name server that leads phones to the fronts."""
     gateway: Annotated[str, AfterValidator(_address)] | None = None
     """The guest's default route, where this machine is on another network."""
     client: Annotated[str, AfterValidator(_address)] | None = None
@@ -70,4 +79,4 @@ class RealHosts(BaseModel):
     @property
     def guest_addresses(self) -> list[str]:
         """Those of all guests."""
-        return [self.guest_address, *([] if self.media_guest is None else [self.media_guest])]
+        return [self.guest_address, *([] if self.media_guest is None else [self.media_guest]), *self.more_guests]

@@ -28,7 +28,8 @@ class FailoverCells(ProbeCells):
     """The times from one checkpoint to the next."""
     blow: list[Blow] = Field(default=["killed", "silent"], min_length=1)
     """How the host dies: ``killed``: its member and QEMU by SIGKILL, whose connection closes; ``silent``: all its links
-    lose all frames and all its processes are gone, so that only missing heartbeats tell."""
+    lose all frames and all its processes are gone, so that only missing heartbeats tell. On a real host the member
+    and QEMU stand still instead, by SIGSTOP."""
 
 
 class RoundTripCells(ProbeCells):
@@ -57,12 +58,12 @@ async def _boot(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncI
 
 
 def _refuse(boot: PlannedBoot, placement: Placement) -> None:
-    from stealtime.studies.protection.stage import refuse
+    from stealtime.hosts.setting_up import refuse_hosts
 
-    refuse(boot, placement)
+    refuse_hosts(boot, placement, "a protected machine")
 
 
-PROTECTED = Stage(scenario="protected", boot=_boot, refuse=_refuse)
+PROTECTED = Stage(scenario="protected", takes_real_hosts=True, boot=_boot, refuse=_refuse)
 PROBES = (
     Probe(name="failover", cells=FailoverCells, stage=PROTECTED, bounded="the longest silence of its client"),
     Probe(name="roundtrip", cells=RoundTripCells, stage=PROTECTED),

@@ -67,6 +67,8 @@ class Failover(_Counted):
     """Until the guest ran again."""
     decision_to_running_ns: int
     """Of it, from when the standby had won the register."""
+    clock_error_ns: int = 0
+    """How far the times between the blow and the guest can be off, where other hosts' clocks told them."""
     unanswered_protocols: tuple[str, ...] = ()
     """Over which nothing was answered any more once the guest ran again, until the client ended."""
     tcp_lived: bool

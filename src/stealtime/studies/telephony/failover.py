@@ -4,7 +4,8 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from stealtime.studies.telephony.place.model import Blow, Place
+from stealtime.hosts.guest import Blow
+from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.registrations import (
     Load,
     Registered,

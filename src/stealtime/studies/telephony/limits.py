@@ -16,6 +16,7 @@ from stealtime.studies.telephony.results import (
     TwoStageFailover,
 )
 
+_DEATHS = RegistrationFailover | TwoStageFailover | CallFailover
 _OFFERED_SHARE_MIN = 0.9
 
 
@@ -32,7 +33,7 @@ def limits(results: Sequence[Any]) -> list[str]:
         *_of_additions([one for one in results if isinstance(one, TwoStageFailover)]),
         *_of_calls([one for one in results if isinstance(one, Calls | CallFailover)]),
         *_of_calls_failing_over([one for one in results if isinstance(one, CallFailover)]),
-        *_of_clocks([one for one in results if isinstance(one, RegistrationFailover | CallFailover)]),
+        *_of_clocks([one for one in results if isinstance(one, _DEATHS)]),
     ]
     if lapses := sum(one.lapses for one in results):
         told.append(f"begun anew {lapses}x, because the guest lost its standby meanwhile on this busy host")
@@ -110,7 +111,7 @@ def _of_calls_failing_over(results: Sequence[CallFailover]) -> Iterator[str]:
         )
 
 
-def _of_clocks(results: Sequence[RegistrationFailover | CallFailover]) -> Iterator[str]:
+def _of_clocks(results: Sequence[RegistrationFailover | TwoStageFailover | CallFailover]) -> Iterator[str]:
     error_ns = max((one.clock_error_ns for one in results), default=0)
     if error_ns:
         yield (

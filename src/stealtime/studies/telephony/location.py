@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
-from stealtime.studies.telephony.client import Client
+from stealtime.hosts.client import Client
 from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:

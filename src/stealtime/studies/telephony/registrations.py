@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stealtime.studies.telephony.client import Client
-from stealtime.studies.telephony.place.model import CpuTimes, Place
+from stealtime.hosts.client import Client
+from stealtime.hosts.host import CpuTimes
+from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.saturation import ANSWERED_BY_NS, Attempt
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 from stealtime.studies.telephony.sipp.program import (

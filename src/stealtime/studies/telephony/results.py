@@ -195,6 +195,8 @@ class TwoStageFailover(_Stored):
     """Until the standby had won the register."""
     blow_to_running_ns: int
     """Until the guest ran again."""
+    clock_error_ns: int = 0
+    """How far the two moments above can be off, where other hosts' clocks told them."""
     blow_to_answer_ns: int | None
     """Until a phone of the killed primary had the first acknowledgement from it; None: there was none."""
     over_time: AnswersOverTime

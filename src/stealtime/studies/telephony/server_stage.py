@@ -1,25 +1,24 @@
-"""What the stages of this study have in common, wherever the server is: it is as the last cell wanted it."""
+"""Carries trials out with a server that is as the last cell wanted it, wherever it runs."""
 
+import itertools
 import shutil
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import JsonValue
 
-from stealtime.campaigns.blocking_stage import BlockingStage
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
-from stealtime.hosts.stand import NotProtectedError
+from stealtime.hosts.reusing_stage import ReusingStage
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.store.results import Result
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.trials import TRIALS, Server, find_saturation, unknown_saturation
 
-_SERVER_PARAMETERS = ("mode", "interval_ns", "placement", "primaries")
+NewPlace = Callable[[int, Mapping[str, JsonValue]], Place]
 
 
-class ServerStage(BlockingStage):
+class ServerStage(ReusingStage[Place]):
     """A server as the last cell wanted it.
 
     Args:
@@ -27,21 +26,17 @@ class ServerStage(BlockingStage):
         placement: Of the scenario.
         logs: The folder for logs, until they are stored.
         folder: For the files of trials.
+        new_place: Gives a place for another server, with a number that none had before; it is not started.
     """
 
-    lapses = (NotProtectedError,)
+    wanted_parameters = ("mode", "interval_ns", "placement", "primaries")
 
-    def __init__(self, boot: PlannedBoot, placement: Placement, logs: Path, folder: Path) -> None:
+    def __init__(self, boot: PlannedBoot, placement: Placement, logs: Path, folder: Path, new_place: NewPlace) -> None:
         super().__init__(boot, placement, logs)
         self._folder = folder
-        self._place: Place | None = None
-        self._wanted: dict[str, JsonValue] = {}
-        self._serial = 0
+        self._new_place = new_place
+        self._trials = itertools.count(1)
         self._saturation: dict[str, float] = {}
-
-    @abstractmethod
-    def new_place(self, serial: int, wanted: Mapping[str, JsonValue]) -> Place:
-        """Give a place for another server, with a number that none had before; it is not started."""
 
     def carry_out(self, cell: PlannedCell) -> Result:
         """Carry out a trial with a server that answers."""
@@ -52,33 +47,32 @@ class ServerStage(BlockingStage):
                 find_saturation(self._server({"mode": "off"}), transport, folder)
             return TRIALS[cell.cell.probe](self._server(cell.cell.parameters), cell, folder)
 
-    def give_up(self) -> None:
+    def make(self, serial: int, wanted: Mapping[str, JsonValue]) -> Place:
+        """Give a place for another server."""
+        return self._new_place(serial, wanted)
+
+    def begin(self, kept: Place) -> None:
+        """Start the server."""
+        kept.start()
+
+    def stop_kept(self, kept: Place) -> None:
         """End the server."""
-        place, self._place = self._place, None
-        if place is not None:
-            place.stop()
+        kept.stop()
 
     def last_words(self) -> str:
         """Give the end of all logs."""
-        return "" if self._place is None else self._place.last_words()
+        return "" if self.kept is None else self.kept.last_words()
 
     def _server(self, parameters: Mapping[str, JsonValue]) -> Server:
-        """Give a server that answers, begun anew if the last cell wanted another one."""
-        wanted = {name: parameters[name] for name in _SERVER_PARAMETERS if name in parameters}
-        if self._place is not None and wanted != self._wanted:
-            self.give_up()
-        if self._place is None:
-            self._serial += 1
-            self._place, self._wanted = self.new_place(self._serial, wanted), wanted
-            self._place.start()
-        self._place.await_ready()
-        return Server(self._place, self._saturation)
+        """Give a server that answers."""
+        place = self.kept_for(parameters)
+        place.await_ready()
+        return Server(place, self._saturation)
 
     @contextmanager
     def _trial_folder(self) -> Iterator[Path]:
         """Give a folder for the files of one trial's programs."""
-        self._serial += 1
-        folder = self._folder / f"trial-{self._serial}"
+        folder = self._folder / f"trial-{next(self._trials)}"
         folder.mkdir()
         try:
             yield folder

@@ -1,30 +1,30 @@
-"""The stage ``telephony``: two hosts, a server as the last cell wanted it, natively or in guests, and its phones."""
+"""The stage ``telephony``: hosts in namespaces or real ones, a server as a cell wants it, and its phones."""
 
-import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pydantic import JsonValue
 
-from stealtime.campaigns.blocking_stage import entered_in_thread
+from stealtime.campaigns.blocking_stage import entered_in_thread, in_thread_on
 from stealtime.campaigns.planned import PlannedBoot
+from stealtime.hosts.client import AtAddress, LaboratoryClient
 from stealtime.hosts.laboratory import Laboratory, refuse_without_root
+from stealtime.hosts.lent_testbed import LentTestbed, lent_testbed, refuse_foreign
+from stealtime.hosts.setting_up import accelerator_of, refuse_stand
 from stealtime.hosts.stand import HOSTS, Stand
-from stealtime.lab.platforms.qemu_flavour import paravirtual_accelerator
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement
-from stealtime.protect.programs import find_pagetrack, find_replicator
-from stealtime.studies.telephony.client import LaboratoryClient
-from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES
+from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, Fronts, laboratory_fronts
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.native import NativePlace
-from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace
+from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace, store_node
 from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
-from stealtime.studies.telephony.server_stage import ServerStage
+from stealtime.studies.telephony.server_stage import NewPlace, ServerStage
 from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 
 def refuse(boot: PlannedBoot, placement: Placement) -> None:
@@ -35,11 +35,10 @@ def refuse(boot: PlannedBoot, placement: Placement) -> None:
     """
     find_sipp()
     if placement.hosts is None:
-        is_native = _accelerator_of(boot.platform) is None
-        refuse_without_root()
-        if not is_native:
-            find_replicator()
-            find_pagetrack()
+        if _accelerator_of(boot.platform) is None:
+            refuse_without_root()
+        else:
+            refuse_stand()
 
 
 @asynccontextmanager
@@ -47,28 +46,75 @@ async def telephony_stage(boot: PlannedBoot, placement: Placement, folder: Path)
     """Set up the hosts and their networks, or borrow those of the scenario; see ``campaigns.probe.Stage``."""
     find_sipp()
     if placement.hosts is not None:
-        from stealtime.studies.telephony.remote_stage import remote_stage
-
-        async with remote_stage(boot, placement, placement.hosts, folder) as remote:
-            yield remote
+        async with lent_testbed(boot.platform, placement.hosts, folder) as lent:
+            yield ServerStage(boot, placement, folder, lent.folder, _places_on(lent))
         return
     accelerator = _accelerator_of(boot.platform)
     async with entered_in_thread(_laboratory(boot)) as laboratory:
-        stage = TelephonyStage(boot, placement, folder, laboratory, accelerator)
-        await asyncio.to_thread(stage.open)
-        yield stage
+        new_place = await in_thread_on(placement, lambda: _places_in(laboratory, accelerator))
+        yield ServerStage(boot, placement, folder, laboratory.folder, new_place)
+
+
+def _places_in(laboratory: Laboratory, accelerator: str | None) -> NewPlace:
+    """Give the client its ports, and have hosts receive machines where there are guests."""
+    widen_ports(LaboratoryClient(laboratory))
+    if accelerator is None:
+        return lambda _serial, _wanted: NativePlace(laboratory)
+    stand = Stand(laboratory, accelerator=accelerator)
+
+    def new_place(serial: int, wanted: Mapping[str, JsonValue]) -> Place:
+        # The register remembers the last one of a name.
+        name = f"sip{serial}"
+        if "primaries" in wanted:
+            return TwoStagePlace.of_parameters(stand, laboratory_fronts(laboratory, stand.client), name, wanted)
+        if wanted["mode"] == "replicated":
+            return ReplicatedPlace.of_parameters(stand, name, wanted, store_node(laboratory, stand))
+        return GuestPlace.of_parameters(stand, name, wanted)
+
+    return new_place
+
+
+def _places_on(lent: LentTestbed) -> NewPlace:
+    """Have servers on lent hosts; phones, and the store of replicated servers, are on this machine."""
+
+    def new_place(serial: int, wanted: Mapping[str, JsonValue]) -> Place:
+        name = f"sip{serial}"
+        if "primaries" in wanted:
+            return TwoStagePlace.of_parameters(lent, _fronts_here(lent), name, wanted)
+        if wanted["mode"] == "replicated":
+            return ReplicatedPlace.of_parameters(lent, name, wanted, lent.client)
+        return GuestPlace.of_parameters(lent, name, wanted)
+
+    return new_place
+
+
+def _fronts_here(lent: LentTestbed) -> Fronts:
+    """Have the first stage on this machine, where the phones are.
+
+    Raises:
+        UsageError: The scenario names no addresses for it, or not those of this machine.
+        StealtimeError: We are not root.
+    """
+    terms = lent.terms
+    if terms.fronts is None or terms.name_server is None:
+        raise UsageError(
+            "two stages need addresses of this machine for their first one",
+            hint="name them as `fronts` and `name_server` under [define.hosts]",
+        )
+    if os.geteuid() != 0:
+        raise StealtimeError("the first of two stages runs below chroot, which needs root", hint="run as root")
+    addresses = (*terms.fronts, terms.name_server)
+    for address in addresses:
+        refuse_foreign(address)
+    nodes = {name: AtAddress(lent.client, address) for name, address in zip(FIRST_STAGE_NODES, addresses, strict=True)}
+    return Fronts(nodes, lent.folder, lent.client)
 
 
 def _accelerator_of(platform: str) -> str | None:
     """Give the accelerator of a server's guest; None where it runs natively."""
     if traits_of(platform).is_native:
         return None
-    accelerator = paravirtual_accelerator(platform)
-    if accelerator is None:
-        raise StealtimeError(
-            f"a SIP server is not to be had as {platform}", hint="choose the platforms `native` and `paravirt`"
-        )
-    return accelerator
+    return accelerator_of(platform, "a SIP server", "the platforms `native` and `paravirt`")
 
 
 def _laboratory(boot: PlannedBoot) -> Laboratory:
@@ -77,38 +123,3 @@ def _laboratory(boot: PlannedBoot) -> Laboratory:
     if not any("primaries" in planned.cell.parameters for planned in boot.cells):
         return Laboratory(hosts)
     return Laboratory(tuple(dict.fromkeys((*hosts, *PRIMARY_HOSTS))), FIRST_STAGE_NODES)
-
-
-class TelephonyStage(ServerStage):
-    """The networks, and a server as the last cell wanted it."""
-
-    def __init__(
-        self, boot: PlannedBoot, placement: Placement, folder: Path, laboratory: Laboratory, accelerator: str | None
-    ) -> None:
-        super().__init__(boot, placement, folder, laboratory.folder)
-        self._laboratory = laboratory
-        self._accelerator = accelerator
-        self._stand: Stand | None = None
-
-    def open(self) -> None:
-        """Give the client its ports, and have both hosts receive machines where there are guests."""
-        with self.on_its_cpus():
-            widen_ports(LaboratoryClient(self._laboratory))
-            if self._accelerator is not None:
-                self._stand = Stand(self._laboratory)
-
-    def last_words(self) -> str:
-        """Give the end of all logs."""
-        return super().last_words() or ("" if self._stand is None else self._stand.last_words())
-
-    def new_place(self, serial: int, wanted: Mapping[str, JsonValue]) -> Place:
-        """Give a place for another server in the laboratory."""
-        if self._stand is None or self._accelerator is None:
-            return NativePlace(self._laboratory)
-        # The register remembers the last one of a name.
-        name = f"sip{serial}"
-        if "primaries" in wanted:
-            return TwoStagePlace.of_parameters(self._stand, name, wanted, self._accelerator)
-        if wanted["mode"] == "replicated":
-            return ReplicatedPlace.of_parameters(self._stand, name, wanted, self._accelerator)
-        return GuestPlace.of_parameters(self._stand, name, wanted, self._accelerator)

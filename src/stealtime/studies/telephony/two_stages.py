@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from stealtime.hosts.guest import Blow
 from stealtime.studies.telephony.failover import LOST_SHOWN, await_first_answer, over_time, silence_ns
 from stealtime.studies.telephony.location import Located, Protocol
-from stealtime.studies.telephony.place.model import Blow
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
 from stealtime.studies.telephony.registrations import (
     Load,
@@ -171,7 +171,7 @@ def add_primary(place: TwoStagePlace, transport: Transport, folder: Path) -> Pri
     before = sorted(user for user, at_ns in answers.answered_ns.items() if at_ns < ready_ns[0])
     moved = _moved(place, transport, before, guest.ip_address, folder)
     return PrimaryAdded(
-        host=guest.known_as,
+        host=guest.home,
         acknowledged=len(acknowledged),
         unanswered=len(answers.unanswered_ns),
         lost=len(lost),
@@ -205,7 +205,7 @@ def _owners(place: TwoStagePlace, users: Sequence[str], folder: Path) -> list[se
     """Ask each primary which users it knows itself; it takes no front's word for another one here."""
     known = []
     for guest in place.guests:
-        unknown = unknown_users(place.client, guest.ip_address, users, folder / f"known-{guest.known_as}")
+        unknown = unknown_users(place.client, guest.ip_address, users, folder / f"known-{guest.home}")
         known.append(set(users).difference(unknown))
     return known
 
@@ -245,6 +245,7 @@ def _result(
         added=added,
         blow_to_detection_ns=blow.detected_ns - blow.struck_ns,
         blow_to_running_ns=blow.running_ns - blow.struck_ns,
+        clock_error_ns=blow.error_ns,
         blow_to_answer_ns=after[0] - blow.struck_ns if after else None,
         over_time=over_time(killed, blow.struck_ns),
         others_over_time=over_time(others, blow.struck_ns),

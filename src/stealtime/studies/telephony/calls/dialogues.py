@@ -8,11 +8,11 @@ import time
 from importlib import resources
 from pathlib import Path
 
+from stealtime.hosts.client import Client
 from stealtime.studies.telephony.calls.answers import Answers, gather
 from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CallNumbers
 from stealtime.studies.telephony.calls.relays import Relays, told_relays
 from stealtime.studies.telephony.calls.results import Dialogues, spread_of
-from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.sipp.program import Sipp, SippOrder, start_sipp
 from stealtime.studies.telephony.sipp.statistics import parse_statistics
 from stealtime.vocabulary.errors import StealtimeError

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from stealtime.hosts.host import CpuTimes
 from stealtime.studies.telephony.calls.dialogues import CallSignalling
 from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CallNumbers
 from stealtime.studies.telephony.calls.relays import Destinations
 from stealtime.studies.telephony.calls.results import Dialogues, Voice
 from stealtime.studies.telephony.calls.voice import LEAD_S, VoiceOfCalls
-from stealtime.studies.telephony.place.model import CpuTimes, Place
+from stealtime.studies.telephony.place.model import Place
 
 _BEFORE_S = LEAD_S + 0.3
 """From the last answer to the first word: both ends open their sockets."""

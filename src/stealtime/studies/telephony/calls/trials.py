@@ -5,10 +5,11 @@ from pathlib import Path
 
 from stealtime.campaigns.planned import PlannedCell
 from stealtime.campaigns.probe import whole
+from stealtime.hosts.guest import Blow
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Moment, RegistrationsMeanwhile
-from stealtime.studies.telephony.place.model import Blow, Place
+from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.steady import steady
 from stealtime.studies.telephony.registrations import (
     Load,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import psutil
 
+from stealtime.hosts.client import Client
 from stealtime.studies.telephony.appliance.configuration import SIP_PORT
-from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.sipp.program import find_sipp, scenario_path
 from stealtime.vocabulary.errors import StealtimeError
 

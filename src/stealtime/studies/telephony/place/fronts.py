@@ -1,13 +1,14 @@
-"""The first stage: fronts without state, and the name server that leads phones to them, natively in the laboratory.
+"""The first stage: fronts without state, and the name server that leads phones to them, natively on this machine.
 
 They are not protected: a front keeps nothing, and phones that get no answer of one ask another (RFC 3263, section 4.3).
 """
 
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from stealtime.hosts.client import Client, LaboratoryNode
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.lab.image.cache import write_atomically
 from stealtime.lab.image.debian_programs import command_in
@@ -22,7 +23,6 @@ from stealtime.studies.telephony.appliance.front import (
 )
 from stealtime.studies.telephony.appliance.names import DOMAIN, Front, NamesConfiguration
 from stealtime.studies.telephony.appliance.root import KAMCMD, obtain_root
-from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.location import Located, Protocol, locate
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.native_server import NativeServer
@@ -31,7 +31,7 @@ from stealtime.vocabulary.errors import StealtimeError
 FRONT_NODES = ("front1", "front2")
 NAMES_NODE = "names"
 FIRST_STAGE_NODES = (*FRONT_NODES, NAMES_NODE)
-"""The nodes that the laboratory has to have for it."""
+"""Where its programs run: nodes of a laboratory, or addresses of this machine."""
 
 _UP_WITHIN_S = 20.0
 _TOLD_WITHIN_S = 10.0
@@ -39,29 +39,38 @@ _WHOLE_SECOND_S = 0.1
 """A front counts whole seconds; its clock's tick is shorter than this."""
 
 
+def laboratory_fronts(laboratory: Laboratory, client: Client) -> "Fronts":
+    """Have the first stage in nodes of a laboratory."""
+    nodes = {name: LaboratoryNode(laboratory, name) for name in FIRST_STAGE_NODES}
+    return Fronts(nodes, laboratory.folder, client)
+
+
 class Fronts:
     """Fronts and their name server.
 
     Args:
-        laboratory: Has the nodes of :data:`FIRST_STAGE_NODES`.
+        nodes: Each of :data:`FIRST_STAGE_NODES`.
+        folder: For what fronts are told, and for logs.
         client: Where phones are.
     """
 
-    def __init__(self, laboratory: Laboratory, client: Client) -> None:
-        self._laboratory = laboratory
+    def __init__(self, nodes: Mapping[str, Client], folder: Path, client: Client) -> None:
+        self._parent = folder
         self._client = client
-        self.addresses = {node: laboratory.nodes[node].address("clients") for node in FRONT_NODES}
-        self._name_server = laboratory.nodes[NAMES_NODE].address("clients")
+        self.addresses = {node: nodes[node].address for node in FRONT_NODES}
+        self._name_server = nodes[NAMES_NODE].address
         names = NamesConfiguration(
             address=self._name_server,
             fronts=[Front(name=node, address=address) for node, address in self.addresses.items()],
         )
         self._servers = [
             *(
-                NativeServer(laboratory, node, FrontConfiguration(address=address), run=self._folder(node))
+                NativeServer(
+                    nodes[node].start, node, folder, FrontConfiguration(address=address), run=self._folder(node)
+                )
                 for node, address in self.addresses.items()
             ),
-            NativeServer(laboratory, NAMES_NODE, names),
+            NativeServer(nodes[NAMES_NODE].start, NAMES_NODE, folder, names),
         ]
         self._primaries: list[str] = []
         self._is_settled = True
@@ -122,10 +131,10 @@ class Fronts:
 
     def last_words(self) -> str:
         """Give the end of what they wrote."""
-        return "\n".join(f"--- {server.node}\n{server.last_words()}" for server in self._servers)
+        return "\n".join(f"--- {server.name}\n{server.last_words()}" for server in self._servers)
 
     def _folder(self, node: str) -> Path:
-        return self._laboratory.folder / node
+        return self._parent / node
 
     def _write(self, node: str, text: str) -> None:
         write_atomically(self._folder(node) / DESTINATIONS, text)

@@ -1,11 +1,12 @@
 """What every place of a server has in common."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from stealtime.hosts.client import Client
+from stealtime.hosts.guest import Blow
+from stealtime.hosts.host import CpuTimes
 from stealtime.protect.status import MemberStatus
-from stealtime.studies.telephony.client import Client
 from stealtime.vocabulary.errors import StealtimeError
 
 Mode = Literal["off", "no-net", "net", "net+bypass", "net+no-net", "replicated"]
@@ -18,36 +19,6 @@ def unprotected() -> StealtimeError:
     return StealtimeError(
         "a server without protection does not survive its host", hint="choose the mode net, net+bypass or no-net"
     )
-
-
-@dataclass(frozen=True)
-class CpuTimes:
-    """CPU time that was used since the beginning, in nanoseconds."""
-
-    server_ns: int
-    """By the server: the vCPU threads of its guests, natively its processes."""
-    host_ns: int | None
-    """By the host side: QEMU's other threads, the members and daemons of both hosts. None natively."""
-
-    def since(self, earlier: "CpuTimes") -> "CpuTimes":
-        """Give what was used since an earlier reading."""
-        host_ns = None if self.host_ns is None or earlier.host_ns is None else self.host_ns - earlier.host_ns
-        return CpuTimes(self.server_ns - earlier.server_ns, host_ns)
-
-
-@dataclass(frozen=True)
-class Blow:
-    """A host that died, in nanoseconds of the monotonic clock."""
-
-    struck_ns: int
-    detected_ns: int
-    """The standby had won the register."""
-    running_ns: int
-    """The guest ran again."""
-    died: str
-    survived: str
-    error_ns: int = 0
-    """How far these moments can be off, where other hosts' clocks told them."""
 
 
 class Place(Protocol):

@@ -1,15 +1,18 @@
 """The server as processes of this machine, at the address that the guest would have: the client sees no difference."""
 
+import functools
 from collections.abc import Sequence
 
 from stealtime.hosts import network
+from stealtime.hosts.client import Client, LaboratoryClient
+from stealtime.hosts.guest import Blow
+from stealtime.hosts.host import CpuTimes
 from stealtime.hosts.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
 from stealtime.hosts.process_times import thread_times_ns
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
-from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode, unprotected
+from stealtime.studies.telephony.place.model import Mode, unprotected
 from stealtime.studies.telephony.place.native_server import NativeServer
 
 _HOST = "a"
@@ -41,7 +44,8 @@ class NativePlace:
         self.client: Client = LaboratoryClient(laboratory)
         self.address = self.media_address = GUEST_ADDRESS
         usual = ServerConfiguration(role="both", address=GUEST_ADDRESS, shared_memory_bytes=_SHARED_MEMORY_BYTES)
-        self._server = NativeServer(laboratory, _HOST, configuration or usual)
+        start = functools.partial(laboratory.start, _HOST)
+        self._server = NativeServer(start, _HOST, laboratory.folder, configuration or usual)
 
     def start(self) -> None:
         """Start it; see :class:`stealtime.studies.telephony.place.model.Place`."""

@@ -1,4 +1,4 @@
-"""A server of the appliance as processes of this machine: the same tree as in a guest, below ``chroot`` in a node.
+"""A server of the appliance as processes of this machine: the same tree as in a guest, below ``chroot``.
 
 A PID namespace ends all of it with its first process; a mount namespace of its own holds what is mounted into the
 read-only tree.
@@ -6,36 +6,44 @@ read-only tree.
 
 import shlex
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
-from stealtime.hosts.laboratory import Laboratory
 from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FOLDER, SERVE
 from stealtime.studies.telephony.appliance.image import Configuration, configuration_folder
 from stealtime.studies.telephony.appliance.root import BUSYBOX, obtain_root
 
 _LAST_LINES = 25
+_ENDS_WITHIN_S = 10.0
 
 
 class NativeServer:
-    """A server in a node of the laboratory, which has its address already.
+    """A server of this machine, whose address is there already.
 
     Args:
-        laboratory: Where.
-        node: In which of its nodes.
+        start: Starts a program where it shall run.
+        name: Its own, for its log.
+        folder: For the log.
         configuration: What it is told.
         run: A folder for what it has in ``/run``, to be seen from outside; None: nobody sees it.
     """
 
     def __init__(
-        self, laboratory: Laboratory, node: str, configuration: Configuration, *, run: Path | None = None
+        self,
+        start: Callable[..., psutil.Popen],
+        name: str,
+        folder: Path,
+        configuration: Configuration,
+        *,
+        run: Path | None = None,
     ) -> None:
-        self.laboratory = laboratory
-        self.node = node
+        self._start = start
+        self.name = name
         self._configuration = configuration
         self._run = run
-        self._log = laboratory.folder / f"server-{node}.log"
+        self._log = folder / f"server-{name}.log"
         self._process: psutil.Popen | None = None
 
     def prepare(self) -> tuple[Path, Path]:
@@ -62,16 +70,21 @@ class NativeServer:
         script = " && ".join([*lines, f"exec {inside}"])
         argv = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "sh", "-c", script]
         with self._log.open("wb") as log:
-            self._process = self.laboratory.start(self.node, argv, stdout=log, stderr=subprocess.STDOUT)
+            self._process = self._start(argv, stdout=log, stderr=subprocess.STDOUT)
 
     def stop(self) -> bool:
-        """End all processes of its node, if it was started; tell whether it was."""
+        """End all its processes, if it was started; tell whether it was."""
         process, self._process = self._process, None
         if process is None:
             return False
+        try:
+            family = process.children(recursive=True)
+        except psutil.NoSuchProcess:
+            family = []
         process.kill()
         process.wait()
-        self.laboratory.power_off(self.node)
+        # The first of them ends with it, and all others with that one: whoever is next finds its ports free.
+        psutil.wait_procs(family, _ENDS_WITHIN_S)
         return True
 
     def last_words(self) -> str:

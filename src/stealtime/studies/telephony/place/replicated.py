@@ -1,46 +1,40 @@
 """The server in two guests without protection that tell each other what they know, as operators run it today.
 
 One on each host, the store of calls on a third one, which does not die: a store on either host would have to be
-replicated itself. The address that phones know is moved from guest to guest by VRRP. Both guests work all the time, and
-their time is the server's, as is that of the store.
+replicated itself. Beside namespaces that is a host of its own, beside real hosts the machine where the phones are. The
+address that phones know is moved from guest to guest by VRRP. Both guests work all the time, and their time is the
+server's, as is that of the store.
 """
 
-import contextlib
 import os
 import re
 import selectors
-import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import psutil
 from pydantic import JsonValue
 
-from stealtime.hosts import network
-from stealtime.hosts.laboratory import CLIENT, GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
+from stealtime.hosts.client import Client, LaboratoryNode
+from stealtime.hosts.guest import Blow, Guest
+from stealtime.hosts.host import CpuTimes
+from stealtime.hosts.laboratory import Laboratory
 from stealtime.hosts.process_times import thread_times_ns
-from stealtime.hosts.stand import HOSTS, Stand, StandGuest, other
+from stealtime.hosts.testbed import Testbed
 from stealtime.lab.image.debian_programs import command_in
 from stealtime.protect.status import MemberStatus
-from stealtime.studies.telephony.appliance.image import obtain_image
-from stealtime.studies.telephony.appliance.replication import (
-    ReplicaConfiguration,
-    store_options,
-)
+from stealtime.studies.telephony.appliance.replication import ReplicaConfiguration, store_options
 from stealtime.studies.telephony.appliance.root import REDIS, obtain_root
-from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
+from stealtime.studies.telephony.place.guest import machine_of
+from stealtime.studies.telephony.place.model import Mode
 from stealtime.vocabulary.errors import StealtimeError
 
 STORE_HOST = "c"
-_NETWORK, _, _LAST = GUEST_ADDRESS.rpartition(".")
-_OWN_ADDRESSES = (f"{_NETWORK}.{int(_LAST) + 1}", f"{_NETWORK}.{int(_LAST) + 2}")
-_STORE_ADDRESS = f"{_NETWORK}.{int(_LAST) + 3}"
-_PREFIX_LENGTH = int(GUEST_INTERFACE.rpartition("/")[2])
+_SHARED, _OWN, _STORE = 0, (1, 2), 3
+"""Numbers of addresses: the first is that of the shared one, which no machine has for its own."""
 
 _UP_WITHIN_S = 60.0
 _TAKEN_WITHIN_S = 60.0
@@ -48,46 +42,52 @@ _LAST_LINES = 25
 _CARD = re.compile(r"\blladdr (?P<card>[0-9a-f:]{17})\b")
 
 
+def store_node(laboratory: Laboratory, testbed: Testbed) -> LaboratoryNode:
+    """Give the third host of a laboratory an address on the network of the guests: there the store may run."""
+    return LaboratoryNode(laboratory, STORE_HOST, testbed.address(_STORE))
+
+
 class ReplicatedPlace:
     """Two servers and the store of their calls.
 
     Args:
-        stand: The hosts; its laboratory has a third one.
+        testbed: The hosts.
         name: What the machines' names begin with.
         advertisement_ns: From one VRRP advertisement to the next.
-        accelerator: QEMU's.
+        store: Where the store of calls runs.
+
+    Raises:
+        UsageError: The hosts have no addresses for two guests and the one that they share.
     """
 
-    def __init__(self, stand: Stand, name: str, *, advertisement_ns: int, accelerator: str = "tcg") -> None:
-        self.stand = stand
+    def __init__(self, testbed: Testbed, name: str, *, advertisement_ns: int, store: Client) -> None:
+        self.testbed = testbed
         self.mode: Mode = "replicated"
-        self.client: Client = LaboratoryClient(stand.laboratory)
-        self.address = self.media_address = GUEST_ADDRESS
-        self._log = stand.laboratory.folder / "store.log"
+        self.client = testbed.client
+        self.address = self.media_address = testbed.address(_SHARED)
+        self._store_at = store
         self._store: psutil.Popen | None = None
-        self.guests = [
-            _replica(stand, f"{name}-{host}", number, advertisement_ns, accelerator)
-            for number, host in enumerate(HOSTS)
-        ]
+        self._log = testbed.folder / "store.log"
+        self._own_addresses = (testbed.address(_OWN[0]), testbed.address(_OWN[1]))
+        self.guests = [self._replica(f"{name}-{number}", number, advertisement_ns) for number in range(len(_OWN))]
 
     @classmethod
     def of_parameters(
-        cls, stand: Stand, name: str, parameters: Mapping[str, JsonValue], accelerator: str
+        cls, testbed: Testbed, name: str, parameters: Mapping[str, JsonValue], store: Client
     ) -> "ReplicatedPlace":
         """Make one of the parameters of a cell, whose interval is that of advertisements."""
         interval_ns = parameters["interval_ns"]
         if not isinstance(interval_ns, int):
             raise TypeError(f"{interval_ns!r} is not a number")
-        return cls(stand, name, advertisement_ns=interval_ns, accelerator=accelerator)
-
-    @property
-    def laboratory(self) -> Laboratory:
-        """The networks around it."""
-        return self.stand.laboratory
+        return cls(testbed, name, advertisement_ns=interval_ns, store=store)
 
     def start(self) -> None:
         """Start the store and boot both guests; does not wait."""
-        self._start_store()
+        with self._log.open("wb") as log:
+            argv = [*command_in(obtain_root("store").tree, REDIS), "--dir", str(self.testbed.folder)]
+            self._store = self._store_at.start(
+                [*argv, *store_options(self._store_at.address)], stdout=log, stderr=subprocess.STDOUT
+            )
         for guest in self.guests:
             guest.start()
 
@@ -95,8 +95,8 @@ class ReplicatedPlace:
         """Wait until both guests run, and the one that has the address answers."""
         self._await_running()
         # The server that does not have the shared address answers at its own.
-        for guest, own in zip(self.guests, _OWN_ADDRESSES, strict=True):
-            await_answer(self.client, own, _UP_WITHIN_S, self.last_words, guest.refuse_end)
+        for guest in self.guests:
+            await_answer(self.client, guest.ip_address, _UP_WITHIN_S, self.last_words, guest.members)
         await_answer(self.client, self.address, _UP_WITHIN_S, self.last_words)
 
     def serving_host(self) -> str:
@@ -105,46 +105,30 @@ class ReplicatedPlace:
         Raises:
             StealtimeError: Neither has it.
         """
-        card = self._card()
-        for guest in self.guests:
-            if guest.vm.mac == card:
-                return guest.known_as
-        raise StealtimeError(f"neither server has the shared address {self.address}: the client sees {card or 'none'}")
+        return self._serving().home
 
     def members(self) -> list[MemberStatus]:
         """Give the members whose guests run now."""
-        return [status for guest in self.guests if (status := guest.running(guest.known_as))]
+        return [member for guest in self.guests for member in guest.running_members()]
 
     def refuse_lapse(self, members: Sequence[MemberStatus], from_ns: int) -> None:
         """Do nothing: neither guest is protected."""
 
     def cpu_times(self) -> CpuTimes:
-        """Read what the vCPUs of both guests and the store have used, and the rest of QEMU and members.
-
-        As in a place of protected guests, a vCPU's thread is the one of QEMU that has used most.
-        """
-        machines = {member.qemu_pid for member in self.members()}
-        server_ns = host_ns = 0
-        for host in (*HOSTS, STORE_HOST):
-            for pid in self.laboratory.processes(host):
-                times_ns = thread_times_ns(pid)
-                own_ns = sum(times_ns) if host == STORE_HOST else max(times_ns, default=0) if pid in machines else 0
-                server_ns += own_ns
-                host_ns += sum(times_ns) - own_ns
-        return CpuTimes(server_ns, host_ns)
+        """Read what the vCPUs of both guests and the store have used, and the rest of QEMU and members."""
+        used = self.testbed.cpu_times()
+        store_ns = 0 if self._store is None else sum(thread_times_ns(self._store.pid))
+        return CpuTimes(used.server_ns + store_ns, used.host_ns)
 
     def kill_host(self) -> Blow:
         """Kill the machine that has the shared address, by SIGKILL; give the times when its address is the other's."""
-        died = self.serving_host()
-        survived = other(died)
-        status = next(one for one in self._await_running() if one.host == died)
+        self._await_running()
+        died = self._serving()
+        (survived,) = (guest for guest in self.guests if guest is not died)
         with self._neighbours() as neighbours:
-            struck_ns = time.monotonic_ns()
-            for pid in (status.pid, status.qemu_pid):
-                if pid is not None:
-                    _kill(pid)
-            taken_ns = neighbours.await_card(self._guest(survived).vm.mac)
-        return Blow(struck_ns, taken_ns, taken_ns, died, survived)
+            struck = died.kill_unprotected()
+            taken_ns = neighbours.await_card(survived.mac)
+        return Blow(struck.at_ns, taken_ns, taken_ns, died.home, survived.home, struck.error_ns)
 
     def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:
         """Wait until both servers run, the one that has died booted again; give their members.
@@ -153,7 +137,7 @@ class ReplicatedPlace:
             unlike: Those (pids) of which at least one is to be another one now.
         """
         for guest in self.guests:
-            if guest.running(guest.known_as) is None:
+            if not guest.running_members():
                 guest.start()
         self.await_ready()
         members = self._await_running()
@@ -163,63 +147,47 @@ class ReplicatedPlace:
 
     def stop(self) -> None:
         """End both machines and the store, and have the hosts receive machines again."""
-        self.laboratory.mend_all()
-        for name in HOSTS:
-            self.laboratory.power_off(name)
-            self.stand.start_daemon(name)
+        self.testbed.clear()
         store, self._store = self._store, None
         if store is not None:
             store.kill()
             store.wait()
-            network.batch(
-                self.laboratory.host(STORE_HOST).namespace,
-                [f"address del {_STORE_ADDRESS}/{_PREFIX_LENGTH} dev {GUEST_BRIDGE}"],
-            )
 
     def last_words(self) -> str:
         """Give the end of all logs."""
         log = self._log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:] if self._log.exists() else []
-        consoles = [
-            line
-            for guest in self.guests
-            if (path := guest.member(guest.known_as).path / "console.log").exists()
-            for line in (f"--- {path}", *path.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:])
-        ]
-        return "\n".join([self.stand.last_words(), *consoles, "--- store", *log])
+        return "\n".join([self.testbed.last_words(), "--- store", *log])
 
-    def _start_store(self) -> None:
-        tree = obtain_root("store").tree
-        network.batch(
-            self.laboratory.host(STORE_HOST).namespace,
-            [f"address add {_STORE_ADDRESS}/{_PREFIX_LENGTH} dev {GUEST_BRIDGE}"],
+    def _replica(self, name: str, number: int, advertisement_ns: int) -> Guest:
+        configuration = ReplicaConfiguration(
+            number=number,
+            address=self.address,
+            prefix_length=self.testbed.prefix_length,
+            own_addresses=self._own_addresses,
+            store=self._store_at.address,
+            advertisement_ns=advertisement_ns,
         )
-        with self._log.open("wb") as log:
-            self._store = self.laboratory.start(
-                STORE_HOST,
-                [
-                    *command_in(tree, REDIS),
-                    *("--dir", str(self.laboratory.folder)),
-                    *store_options(_STORE_ADDRESS),
-                ],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-
-    def _guest(self, host: str) -> StandGuest:
-        return self.guests[HOSTS.index(host)]
+        machine = machine_of(configuration, "off", None)
+        return self.testbed.guest(name, number=_OWN[number], home=number, **machine)
 
     def _await_running(self) -> list[MemberStatus]:
         return [guest.await_ready(within_s=_UP_WITHIN_S) for guest in self.guests]
 
-    def _card(self) -> str | None:
-        return parse_card(
-            network.run("ip", "-n", self.laboratory.client.namespace, "neigh", "show", self.address), self.address
+    def _serving(self) -> Guest:
+        showing = self.client.start(["ip", "neigh", "show", self.address], stdout=subprocess.PIPE)
+        said, _ = showing.communicate(timeout=_UP_WITHIN_S)
+        card = parse_card(said.decode("ascii", "replace"), self.address)
+        for guest in self.guests:
+            if guest.mac == card:
+                return guest
+        raise StealtimeError(
+            f"neither server has the shared address {self.address}: the client sees {card or 'none'}",
+            hint="the client has to be on the network of the guests, with no router between them",
         )
 
     @contextmanager
     def _neighbours(self) -> Iterator["_Neighbours"]:
-        argv = ["ip", "-oneline", "monitor", "neigh"]
-        listening = self.laboratory.start(CLIENT, argv, stdout=subprocess.PIPE)
+        listening = self.client.start(["ip", "-oneline", "monitor", "neigh"], stdout=subprocess.PIPE)
         try:
             yield _Neighbours(listening, self.address)
         finally:
@@ -263,30 +231,3 @@ def parse_card(said: str, address: str) -> str | None:
     if said.split(" ", 1)[0] != address or not (match := _CARD.search(said)):
         return None
     return match["card"]
-
-
-def _replica(stand: Stand, name: str, number: int, advertisement_ns: int, accelerator: str) -> StandGuest:
-    configuration = ReplicaConfiguration(
-        number=number,
-        address=GUEST_ADDRESS,
-        prefix_length=_PREFIX_LENGTH,
-        own_addresses=_OWN_ADDRESSES,
-        store=_STORE_ADDRESS,
-        advertisement_ns=advertisement_ns,
-    )
-    image = obtain_image(configuration, "cloud")
-    machine: dict[str, Any] = {
-        "mode": "off",
-        "initramfs": image.initramfs,
-        "memory": f"{image.memory_bytes >> 20}MiB",
-        "accelerator": accelerator,
-        # A tmpfs takes half of the memory at most.
-        "kernel_arguments": "rootfstype=ramfs",
-    }
-    # The first number is that of the shared address, which no machine has for its own.
-    return StandGuest(stand, name, number=number + 1, known_as=HOSTS[number], node=HOSTS[number], **machine)
-
-
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)

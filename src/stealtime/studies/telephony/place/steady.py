@@ -1,11 +1,10 @@
 """Whether a server was the same, and as protected, all the time while it was measured."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stealtime.hosts.stand import NotProtectedError, StandGuest
-from stealtime.protect.status import MemberStatus
+from stealtime.hosts.host import NotProtectedError
 from stealtime.studies.telephony.place.model import Place
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -30,38 +29,4 @@ def steady(place: Place) -> Iterator[None]:
         raise StealtimeError(
             f"a guest of the server on {member.host} ended while it was measured",
             hint="what it wrote last is in the log of the trial",
-        )
-
-
-def refuse_lapse(guests: Sequence[StandGuest], members: Sequence[MemberStatus], from_ns: int) -> None:
-    """See that guests were protected all the time since a moment: their output was held only then.
-
-    Args:
-        guests: In the order of ``members``; those in the mode ``off`` have nothing to lose.
-        members: Those that were active then.
-        from_ns: The moment, of the monotonic clock.
-
-    Raises:
-        NotProtectedError: They were not.
-    """
-    refuse_states(
-        [
-            state
-            for guest, member in zip(guests, members, strict=True)
-            if guest.vm.mode != "off"
-            for state in guest.states_since(member, from_ns)
-        ]
-    )
-
-
-def refuse_states(lapsed: Sequence[str]) -> None:
-    """See that members entered no other state while they were to protect.
-
-    Raises:
-        NotProtectedError: They did.
-    """
-    if lapsed:
-        raise NotProtectedError(
-            f"the server was not protected all the time while it was measured (its member was {', '.join(lapsed)})",
-            hint="this host is too busy for the default deadlines",
         )

@@ -9,31 +9,31 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.stand import HOSTS, STANDBY, NotProtectedError, Stand, StandGuest, guest_address
+from stealtime.hosts.guest import Blow, Guest, lose_host
+from stealtime.hosts.host import CpuTimes, NotProtectedError
+from stealtime.hosts.stand import ALL_HOSTS
+from stealtime.hosts.testbed import Testbed
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
-from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.fronts import Fronts
-from stealtime.studies.telephony.place.guest import guests_cpu_times, kill_members, machine_of
-from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode, unprotected
-from stealtime.studies.telephony.place.steady import refuse_lapse
+from stealtime.studies.telephony.place.guest import UP_WITHIN_S, machine_of
+from stealtime.studies.telephony.place.model import Mode, unprotected
 from stealtime.vocabulary.errors import StealtimeError
 
-PRIMARY_HOSTS = ("a", "c", "d")
-"""Where primaries are, in the order in which they are added."""
-MOST_PRIMARIES = len(PRIMARY_HOSTS)
-
-_UP_WITHIN_S = 120.0
-_LAST_LINES = 25
+_HOMES = (0, 2, 3)
+"""The numbers of the hosts of primaries, in the order in which they are added; that between them is the standby."""
+PRIMARY_HOSTS = tuple(ALL_HOSTS[home] for home in _HOMES)
+"""In a laboratory."""
+MOST_PRIMARIES = len(_HOMES)
 
 
 class TwoStagePlace:
     """Fronts, primaries, and the standby of all of them.
 
     Args:
-        stand: The hosts; its laboratory has those of :data:`PRIMARY_HOSTS` and the nodes of the first stage.
+        testbed: The hosts.
+        fronts: The first stage, which is not started.
         name: What the machines' names begin with, new for each place.
         mode: How each primary is protected.
         primaries: How many there are to begin with.
@@ -43,7 +43,8 @@ class TwoStagePlace:
 
     def __init__(
         self,
-        stand: Stand,
+        testbed: Testbed,
+        fronts: Fronts,
         name: str,
         mode: Mode,
         *,
@@ -53,11 +54,11 @@ class TwoStagePlace:
     ) -> None:
         if not 1 <= primaries <= MOST_PRIMARIES:
             raise StealtimeError(f"{primaries} primaries are not possible", hint=f"from 1 to {MOST_PRIMARIES} are")
-        self.stand = stand
+        self.testbed = testbed
         self.mode = mode
-        self.client: Client = LaboratoryClient(stand.laboratory)
-        self.fronts = Fronts(stand.laboratory, self.client)
-        self.guests: list[StandGuest] = []
+        self.client = testbed.client
+        self.fronts = fronts
+        self.guests: list[Guest] = []
         """The primaries."""
         self._name = name
         self._interval_ns = interval_ns
@@ -67,25 +68,20 @@ class TwoStagePlace:
 
     @classmethod
     def of_parameters(
-        cls, stand: Stand, name: str, parameters: Mapping[str, JsonValue], accelerator: str
+        cls, testbed: Testbed, fronts: Fronts, name: str, parameters: Mapping[str, JsonValue]
     ) -> "TwoStagePlace":
         """Make one of the parameters of a cell, whose last primary is still to be added."""
         interval_ns, primaries = parameters.get("interval_ns"), parameters["primaries"]
         if not isinstance(primaries, int):
             raise TypeError(f"{primaries!r} is not a number")
         return cls(
-            stand,
+            testbed,
+            fronts,
             name,
             cast("Mode", parameters["mode"]),
             primaries=primaries - 1,
             interval_ns=interval_ns if isinstance(interval_ns, int) else None,
-            accelerator=accelerator,
         )
-
-    @property
-    def laboratory(self) -> Laboratory:
-        """The networks around it."""
-        return self.stand.laboratory
 
     @property
     def address(self) -> str:
@@ -95,12 +91,12 @@ class TwoStagePlace:
     @property
     def media_address(self) -> str:
         """Where the first primary relays media: each relays those of its own calls."""
-        return guest_address(0)
+        return self.testbed.address(0)
 
     @property
     def homes(self) -> list[str]:
         """The hosts of the primaries."""
-        return [guest.known_as for guest in self.guests]
+        return [guest.home for guest in self.guests]
 
     def start(self) -> None:
         """Boot the primaries, and start the first stage; does not wait."""
@@ -124,32 +120,28 @@ class TwoStagePlace:
         """Wait until all primaries are protected as they shall be, and all servers answer."""
         self.await_protected()
         for guest in self.guests:
-            await_answer(self.client, guest.ip_address, _UP_WITHIN_S, self.last_words, guest.refuse_end)
+            await_answer(self.client, guest.ip_address, UP_WITHIN_S, self.last_words, guest.members)
         self.fronts.await_ready()
         self.await_protected()
 
     def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:
         """Wait until each primary is protected (in mode ``off``: runs); give their active members."""
-        return [guest.await_ready(unlike, _UP_WITHIN_S) for guest in self.guests]
+        return [guest.await_ready(unlike) for guest in self.guests]
 
     def members(self) -> list[MemberStatus]:
         """Give the members whose guests run now, protected or not."""
-        return [
-            status
-            for guest in self.guests
-            for name in (guest.known_as, STANDBY)
-            if (status := guest.running(name)) is not None
-        ]
+        return [member for guest in self.guests for member in guest.running_members()]
 
     def refuse_lapse(self, members: Sequence[MemberStatus], from_ns: int) -> None:
         """See that all primaries were protected all the time."""
-        refuse_lapse(self.guests[: len(members)], members, from_ns)
+        for guest, member in zip(self.guests, members, strict=False):
+            guest.refuse_lapse(member, from_ns)
 
     def cpu_times(self) -> CpuTimes:
         """Read what all primaries, and all else on their hosts and the standby, have used."""
-        return guests_cpu_times(self.laboratory, [*self.homes, STANDBY], self.members())
+        return self.testbed.cpu_times()
 
-    def add_primary(self, before_dealt: Callable[[], None] | None = None) -> StandGuest:
+    def add_primary(self, before_dealt: Callable[[], None] | None = None) -> Guest:
         """Boot one more primary beside those that serve, and have the fronts deal it its share of the users.
 
         Args:
@@ -161,9 +153,9 @@ class TwoStagePlace:
         if len(self.guests) == MOST_PRIMARIES:
             raise StealtimeError(f"there is no host for another primary beside {len(self.guests)}")
         guest = self._begin_primary()
-        guest.await_ready(within_s=_UP_WITHIN_S)
-        await_answer(self.client, guest.ip_address, _UP_WITHIN_S, self.last_words, guest.refuse_end)
-        guest.await_ready(within_s=_UP_WITHIN_S)
+        guest.await_ready()
+        await_answer(self.client, guest.ip_address, UP_WITHIN_S, self.last_words, guest.members)
+        guest.await_ready()
         if before_dealt is not None:
             before_dealt()
         self.fronts.add(guest.ip_address)
@@ -181,40 +173,28 @@ class TwoStagePlace:
         if self.mode == "off":
             raise unprotected()
         guest = self.guests[0 if which is None else self.homes.index(which)]
-        active = guest.await_ready(within_s=_UP_WITHIN_S)
-        if active.host != guest.known_as:
-            raise NotProtectedError(f"the primary of {guest.known_as} is on its standby already")
-        return kill_members([guest], [active], STANDBY)
+        active = guest.await_ready()
+        if active.host != guest.home:
+            raise NotProtectedError(f"the primary of {guest.home} is on its standby already")
+        return lose_host([guest], [active], guest.other_host(active.host))
 
     def stop(self) -> None:
         """End all servers and all that runs on the hosts; the usual two receive machines again."""
         self.fronts.stop()
-        self.laboratory.mend_all()
-        for host in list(self.stand.hosts):
-            if host.name in HOSTS:
-                self.laboratory.power_off(host.name)
-                self.stand.start_daemon(host.name)
-            else:
-                self.stand.dismiss(host.name)
+        self.testbed.clear()
         self.guests = []
 
     def last_words(self) -> str:
         """Give the end of what primaries and fronts wrote, and of the logs of members and hosts."""
-        consoles = sorted(self.stand.state.path.glob("*/*/console.log"))
-        ends = [path.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:] for path in consoles]
-        return "\n".join([*("\n".join(lines) for lines in ends), self.stand.last_words(), self.fronts.last_words()])
+        return f"{self.testbed.last_words()}\n{self.fronts.last_words()}"
 
-    def _begin_primary(self) -> StandGuest:
+    def _begin_primary(self) -> Guest:
         number = len(self.guests)
-        home = PRIMARY_HOSTS[number]
-        if home not in HOSTS:
-            self.stand.admit(home)
-        address = guest_address(number)
+        address = self.testbed.address(number)
         configuration = ServerConfiguration(role="both", address=address, fronts=tuple(self.fronts.addresses.values()))
         machine = {**machine_of(configuration, self.mode, self._interval_ns), **self._machine}
-        guest = StandGuest(
-            self.stand, f"{self._name}-{self._beginnings}{home}", number=number, known_as=home, node=home, **machine
-        )
+        name = f"{self._name}-{self._beginnings}-{number}"
+        guest = self.testbed.guest(name, number=number, home=_HOMES[number], **machine)
         guest.start()
         self.guests.append(guest)
         return guest

@@ -18,9 +18,9 @@ from typing import Literal
 
 import psutil
 
+from stealtime.hosts.client import Client
 from stealtime.lab.libraries import find_library
 from stealtime.studies.telephony.appliance.configuration import SIP_PORT
-from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.sipp.log import LoggedMessage, parse_log
 from stealtime.studies.telephony.sipp.statistics import SippCounts, parse_statistics
 from stealtime.vocabulary.errors import StealtimeError

@@ -1,0 +1,106 @@
+"""Where those are who talk with guests: programs that measure are started there, apart from the hosts."""
+
+import contextlib
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Unpack
+
+import psutil
+
+from stealtime.hosts import network
+from stealtime.hosts.laboratory import CLIENT, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
+from stealtime.lab.platforms.process import StartedWith, start_marked
+
+
+class Client(Protocol):
+    """A machine, or a namespace of this one, on the network of the guests."""
+
+    @property
+    def address(self) -> str:
+        """Its own IPv4 address, where guests reach it."""
+        ...
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is being removed, so that nothing is worth waiting for."""
+        ...
+
+    def start(self, argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
+        """Start a program there; it ends with the client."""
+        ...
+
+
+class LaboratoryNode:
+    """A node of a laboratory that has an address on the network of the guests, or is given one.
+
+    Args:
+        laboratory: Where.
+        name: Of the node.
+        address: What a host of the laboratory gets there, which has none of its own; None: the node's own.
+    """
+
+    def __init__(self, laboratory: Laboratory, name: str, address: str | None = None) -> None:
+        self._laboratory = laboratory
+        node = laboratory.nodes[name]
+        if address is not None:
+            _, _, prefix = GUEST_INTERFACE.rpartition("/")
+            network.batch(node.namespace, [f"address replace {address}/{prefix} dev {GUEST_BRIDGE}"])
+        self.address = address or node.address("clients")
+        self.start = functools.partial(laboratory.start, name)
+        """Starts a program in its namespace."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the laboratory is being removed."""
+        return self._laboratory.has_ended
+
+
+class LaboratoryClient(LaboratoryNode):
+    """The client of a laboratory."""
+
+    def __init__(self, laboratory: Laboratory) -> None:
+        super().__init__(laboratory, CLIENT)
+
+
+@dataclass(frozen=True)
+class AtAddress:
+    """A client that is, for a program, at another one of its addresses."""
+
+    client: Client
+    address: str
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the client has."""
+        return self.client.has_ended
+
+    def start(self, argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
+        """Start a program there."""
+        return self.client.start(argv, **given)
+
+
+class LocalClient:
+    """This machine, in its own network: nothing of it is changed for a campaign.
+
+    Args:
+        address: Where guests reach it.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.has_ended = False
+        self._started: list[psutil.Popen] = []
+
+    def start(self, argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
+        """Start a program here."""
+        started = start_marked(argv, **given)
+        self._started.append(started)
+        return started
+
+    def end(self) -> None:
+        """End all that was started."""
+        self.has_ended = True
+        for process in self._started:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()

@@ -1,0 +1,185 @@
+"""The guest that counts, and its client: what was acknowledged or forgotten, and for how long nobody answered."""
+
+import json
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from stealtime.hosts.guest import Guest, LapsedError
+from stealtime.hosts.stand import Stand, StandGuest
+from stealtime.hosts.waiting import PATIENCE_S
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.protect.status import MemberStatus
+from stealtime.vocabulary.errors import StealtimeError
+
+COUNTER_PORT = 7000
+COUNTER = (f"tcp={COUNTER_PORT}", f"udp={COUNTER_PORT}", "memory=16MiB", "dirty=50/10ms")
+"""What the guest runs unless it is told otherwise."""
+
+
+def counting_machine(mode: str) -> dict[str, Any]:
+    """Say what a guest that counts is, and how it is protected, as in ``VM.toml``."""
+    return {
+        "mode": mode,
+        "program": "counter",
+        "program_arguments": list(COUNTER),
+        "bypass": [{"protocol": "udp", "source_port": COUNTER_PORT}] if mode == "net+bypass" else [],
+    }
+
+
+def counter_of(guest: Guest) -> str:
+    """Give the address of the counter in a guest."""
+    return f"{guest.ip_address}:{COUNTER_PORT}"
+
+
+def ask(guest: Guest, question: str, within_s: float = PATIENCE_S) -> dict[str, Any]:
+    """Ask the counter in a guest over TCP.
+
+    Raises:
+        StealtimeError: It does not answer.
+    """
+    argv = [str(find_agent()), "ask", counter_of(guest), question, "--wait", f"{within_s:g}s"]
+    asking = guest.waiting.client.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    output, said = asking.communicate(timeout=2 * within_s + 10)
+    if asking.returncode != 0:
+        reason = said.decode("utf-8", "replace").strip()
+        raise guest.waiting.failure(f"{guest.name} does not answer {question}: {reason}")
+    return dict(json.loads(output))
+
+
+class CountingGuest(StandGuest):
+    """A guest of a stand that counts, first on host ``a``; its arguments are those of every guest."""
+
+    def __init__(
+        self, stand: Stand, name: str = "counter", *, number: int = 0, known_as: str = "a", **machine: Any
+    ) -> None:
+        counter = {"program": "counter", "program_arguments": list(COUNTER)}
+        super().__init__(stand, name, number=number, known_as=known_as, **{**counter, **machine})
+        self.address = counter_of(self)
+
+    def ask(self, question: str, within_s: float = PATIENCE_S) -> dict[str, Any]:
+        """Ask the counter; see :func:`ask`."""
+        return ask(self, question, within_s)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What happened to a guest while a client counted with it.
+
+    Attributes:
+        elapsed_ns: For how long.
+        epochs: The rows of those that began meanwhile; none in the mode ``off``.
+    """
+
+    elapsed_ns: int
+    epochs: list[dict[str, int]]
+
+
+class CountingClient:
+    """Counts with a guest over TCP and UDP until it is told to end.
+
+    Args:
+        guest: What it counts with.
+        flows: How many counts it keeps going over TCP, and over UDP.
+        options: More of ``stealtime-agent count``.
+        stderr: Where it says how it goes.
+    """
+
+    def __init__(self, guest: Guest, flows: int = 1, *options: str, stderr: Any = subprocess.DEVNULL) -> None:
+        self._guest = guest
+        address = counter_of(guest)
+        argv = [str(find_agent()), "count", "--tcp", address, "--udp", address, "--flows", str(flows)]
+        argv += ["--json", "--until-closed", "--wait", f"{PATIENCE_S:g}s", *options]
+        self.process = guest.waiting.client.start(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
+
+    def end(self) -> dict[str, Any]:
+        """Have it end; give what it has seen, as ``stealtime-agent count --json`` prints it.
+
+        Raises:
+            StealtimeError: It gave no result.
+        """
+        output, _ = self.process.communicate(timeout=2 * PATIENCE_S)
+        try:
+            return dict(json.loads(output))
+        except ValueError as error:
+            raise self._guest.waiting.failure(
+                f"the client gave no result and ended with {self.process.returncode}"
+            ) from error
+
+
+@contextmanager
+def counting(guest: Guest, flows: int = 1, *options: str) -> Iterator[CountingClient]:
+    """Have a client count with a guest; it is gone afterwards, also where it was not told to end."""
+    client = CountingClient(guest, flows, "--quiet", *options)
+    try:
+        yield client
+    finally:
+        if client.process.poll() is None:
+            client.process.kill()
+            client.process.wait()
+
+
+def watch(guest: Guest, active: MemberStatus, duration_s: float, client: CountingClient) -> Watched:
+    """Let a client count with a guest for a while.
+
+    Raises:
+        LapsedError: The guest was not protected all the time; see :func:`see_protected`.
+        StealtimeError: It was protected, and made no checkpoint.
+    """
+    from_ns = time.monotonic_ns()
+    time.sleep(duration_s)
+    see_protected(guest, active, from_ns, client)
+    elapsed_ns = time.monotonic_ns() - from_ns
+    epochs = [] if guest.mode == "off" else guest.epochs_since(active, from_ns)
+    if not epochs and guest.mode != "off":
+        raise StealtimeError(f"{active.host} made no checkpoint within {elapsed_ns / 1e9:.1f} s")
+    return Watched(elapsed_ns, epochs)
+
+
+def see_protected(guest: Guest, active: MemberStatus, from_ns: int, client: CountingClient) -> None:
+    """See that a guest was protected since a moment: else its output was not held, and it is another measurement.
+
+    Raises:
+        LapsedError: It was not.
+        StealtimeError: It was not, and its client saw what must not happen even so: that is not to be tried again.
+    """
+    try:
+        guest.refuse_lapse(active, from_ns)
+    except LapsedError:
+        if violations := violations_of(client.end()):
+            raise StealtimeError(
+                f"the guest lost its standby, and its client saw what must not happen: {violations}"
+            ) from None
+        raise
+
+
+def counts_of(seen: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what every client counts: requests, those acknowledged, and what it saw that must not happen."""
+    told = {name: seen[name] for name in ("requests", "acknowledged")}
+    return {**told, "violations": violations_of(seen)}
+
+
+def violations_of(seen: Mapping[str, Any]) -> dict[str, int]:
+    """Count what a client saw that must not happen, by kind; a kind that is not listed any more is ``others``."""
+    kinds = Counter(str(finding["kind"]) for finding in seen["violations"])
+    unlisted = int(seen["violations_total"]) - kinds.total()
+    return dict(kinds) | ({"others": unlisted} if unlisted > 0 else {})
+
+
+def unanswered_protocols(flows: Sequence[Mapping[str, Any]], open_after_s: float) -> tuple[str, ...]:
+    """Name the protocols of which a flow was never answered, or not any more when the client ended.
+
+    Args:
+        flows: As ``stealtime-agent count --json`` tells them, with their longer silences.
+        open_after_s: A silence that lasted longer than that at the end is one: the last answer may be on its way.
+    """
+
+    def is_open(silence: Mapping[str, Any]) -> bool:
+        return not silence["ended"] and silence["length_ns"] / 1e9 > open_after_s
+
+    silent = [flow["protocol"] for flow in flows if not flow["acknowledged"] or any(map(is_open, flow["silences"]))]
+    return tuple(sorted(set(silent)))

@@ -1,0 +1,166 @@
+"""Members whose files are on this machine: what a host in a namespace and a lent host have in common."""
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+import psutil
+
+from stealtime.hosts.blow import freeze_protected, kill_protected, last_state
+from stealtime.hosts.clock_offset import SAME_CLOCK, ClockOffset
+from stealtime.hosts.host import CpuTimes, Death, NotProtectedError, Seen
+from stealtime.hosts.lent_machines import end_member
+from stealtime.hosts.process_times import thread_times_ns
+from stealtime.hosts.waiting import poll
+from stealtime.protect.control import ControlClient, ControlError
+from stealtime.protect.ending import ending_error
+from stealtime.protect.epochs import read_epochs
+from stealtime.protect.members import Surroundings, is_running, prepare_member, read_status, start_member
+from stealtime.protect.specification import MemberSpec
+from stealtime.protect.state import HostFolder, MemberFolder, State, recorded_process
+from stealtime.protect.status import RUNS_NOW
+
+_PROTECTED_WITHIN_S = 50.0
+"""A standby that was lost is replaced within a few seconds. A lent host has to answer within a minute."""
+
+
+class MembersHere:
+    """The verbs of :class:`stealtime.hosts.host.Host`, but for how a guest is started.
+
+    Args:
+        state: Where members live.
+        name: The host's.
+        surroundings: Where its members are started; None: just here.
+        logs: Says where what they wrote is to be found; None: its path, which outlives us.
+    """
+
+    def __init__(
+        self, state: State, name: str, surroundings: Surroundings | None = None, logs: str | None = None
+    ) -> None:
+        self.state = state
+        self.name = name
+        self._surroundings = surroundings or Surroundings()
+        self._logs = logs
+        self._started: dict[str, psutil.Process] = {}
+        self._frozen: list[psutil.Process] = []
+
+    @property
+    def folder(self) -> HostFolder:
+        """Where its members live."""
+        return self.state.host(self.name)
+
+    def member(self, vm: str) -> MemberFolder:
+        """Give the folder of a guest's member."""
+        return self.folder.member(vm)
+
+    def start_member(self, vm: str, spec: MemberSpec) -> None:
+        """Start a guest's member, which boots it; does not wait."""
+        folder = self.member(vm)
+        prepare_member(folder, spec)
+        self._started[vm] = started = start_member(folder, surroundings=self._surroundings)
+        # It is our child: somebody has to hear of its end, or it seems to live.
+        threading.Thread(target=started.wait, daemon=True).start()
+
+    def look(self, vm: str) -> Seen:
+        """Ask a guest's member."""
+        folder = self.member(vm)
+        status = read_status(folder)
+        if status.role != "gone":
+            return Seen(status)
+        started = self._started.get(vm)
+        if started is None or is_running(started):
+            return Seen(None)
+        return Seen(None, ending_error(f"the member of {vm!r} on the host {self.name!r} ended", folder.log, self._logs))
+
+    def events(self, vm: str, event: str) -> list[dict[str, Any]]:
+        """Read what a guest's members noted."""
+        try:
+            lines = self.member(vm).events.read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        return [one for one in map(json.loads, lines) if one["event"] == event]
+
+    def epochs(self, vm: str, from_ns: int) -> list[dict[str, int]]:
+        """Read what a guest's epochs took."""
+        return [row for row in read_epochs(self.member(vm).epochs) if row["begin_ns"] >= from_ns]
+
+    def die(self, vm: str, pid: int, death: Death) -> int:
+        """Kill a guest's active member when it is protected, or stop it and its QEMU for good."""
+        folder = self.member(vm)
+        control = ControlClient(folder.control_socket)
+
+        def await_protected() -> None:
+            status = poll(lambda: one if (one := control.status()).protected else None, _PROTECTED_WITHIN_S)
+            if status is None or (status.role, status.pid) != ("active", pid):
+                raise NotProtectedError(f"the guest was not protected on {self.name!r} when its host was to die")
+
+        strike = kill_protected if death == "killed" else freeze_protected
+        try:
+            process = psutil.Process(pid)
+            struck_ns = strike(process, lambda: last_state(folder, pid) == "Protected", await_protected)
+        except (ControlError, psutil.NoSuchProcess, ProcessLookupError) as error:
+            raise NotProtectedError(f"the guest left {self.name!r} before its host was to die") from error
+        if death == "silent":
+            self._frozen.append(process)
+        return struck_ns
+
+    def kill(self, vm: str) -> int:
+        """Kill what is here of a guest by SIGKILL."""
+        status, struck_ns = read_status(self.member(vm)), time.monotonic_ns()
+        for pid in (status.pid, status.qemu_pid):
+            if pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        return struck_ns
+
+    def revive(self) -> None:
+        """End the members that were stopped: their guests are elsewhere now."""
+        frozen, self._frozen = self._frozen, []
+        for process in frozen:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()  # its QEMU goes with it
+
+    def end(self, vm: str) -> None:
+        """End what is here of a guest, and remove it."""
+        self._started.pop(vm, None)
+        end_member(self.member(vm))
+
+    def cpu_times(self) -> CpuTimes:
+        """Read what all guests here, their members and the daemon have used."""
+        return cpu_times(self.folder, self.folder.members())
+
+    def clock(self) -> ClockOffset:
+        """Give our own."""
+        return SAME_CLOCK
+
+
+def cpu_times(host: HostFolder, members: list[MemberFolder]) -> CpuTimes:
+    """Read what guests that run here, and all else that is theirs (members, QEMUs, the host's daemon), have used.
+
+    QEMU does not name its threads here. A vCPU's thread is the one that has used most: booting took it seconds, all
+    others milliseconds.
+    """
+    daemon = recorded_process(host.pid_file)
+    server_ns, host_ns = 0, 0 if daemon is None else sum(thread_times_ns(daemon.pid))
+    for folder in members:
+        status = read_status(folder)
+        for pid in _family(status.pid):
+            times_ns = thread_times_ns(pid)
+            is_machine = pid == status.qemu_pid and status.role in RUNS_NOW
+            vcpu_ns = max(times_ns, default=0) if is_machine else 0
+            server_ns += vcpu_ns
+            host_ns += sum(times_ns) - vcpu_ns
+    return CpuTimes(server_ns, host_ns)
+
+
+def _family(pid: int | None) -> list[int]:
+    if pid is None:
+        return []
+    try:
+        return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+    except psutil.NoSuchProcess:
+        return []

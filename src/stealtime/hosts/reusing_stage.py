@@ -1,0 +1,100 @@
+"""A stage that keeps what it set up for a cell, for the next one that wants the same."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import JsonValue
+
+from stealtime.campaigns.blocking_stage import BlockingStage
+from stealtime.campaigns.planned import PlannedBoot
+from stealtime.hosts.guest import Guest, LapsedError
+from stealtime.hosts.host import NotProtectedError
+from stealtime.hosts.testbed import Testbed
+from stealtime.lab.scenarios.placement import Placement
+from stealtime.vocabulary.errors import StealtimeError
+
+Kept = TypeVar("Kept")
+
+
+class ReusingStage(BlockingStage, Generic[Kept]):
+    """Keeps a guest or a server on hosts.
+
+    Args:
+        boot: Whose cells are carried out.
+        placement: Of the scenario.
+        folder: For logs, until they are stored.
+    """
+
+    lapses = (NotProtectedError,)
+    wanted_parameters: tuple[str, ...]
+    """Of a cell: those that what is kept depends on."""
+
+    def __init__(self, boot: PlannedBoot, placement: Placement, folder: Path) -> None:
+        super().__init__(boot, placement, folder)
+        self.kept: Kept | None = None
+        self._wanted: dict[str, JsonValue] = {}
+        self._serial = 0
+
+    @abstractmethod
+    def make(self, serial: int, wanted: Mapping[str, JsonValue]) -> Kept:
+        """Describe another one, with a number that none had before; it is not started."""
+
+    @abstractmethod
+    def begin(self, kept: Kept) -> None:
+        """Start it."""
+
+    @abstractmethod
+    def stop_kept(self, kept: Kept) -> None:
+        """End it."""
+
+    def kept_for(self, parameters: Mapping[str, JsonValue]) -> Kept:
+        """Give one as a cell wants it, begun anew if the last cell wanted another one."""
+        wanted = {name: parameters[name] for name in self.wanted_parameters if name in parameters}
+        if self.kept is not None and wanted != self._wanted:
+            self.give_up()
+        if self.kept is None:
+            self._serial += 1
+            self.kept, self._wanted = self.make(self._serial, wanted), wanted
+            self.begin(self.kept)
+        return self.kept
+
+    def give_up(self) -> None:
+        """End what is kept."""
+        kept, self.kept = self.kept, None
+        if kept is not None:
+            self.stop_kept(kept)
+
+
+class GuestStage(ReusingStage[Guest]):
+    """Keeps a guest, begun anew where its host has died.
+
+    Args:
+        boot: Whose cells are carried out.
+        placement: Of the scenario.
+        folder: For logs, until they are stored.
+        testbed: The hosts.
+    """
+
+    def __init__(self, boot: PlannedBoot, placement: Placement, folder: Path, testbed: Testbed) -> None:
+        super().__init__(boot, placement, folder)
+        self.testbed = testbed
+
+    def begin(self, kept: Guest) -> None:
+        """Boot it, and wait until it is as protected as it shall be."""
+        kept.start()
+        kept.await_ready()
+
+    def stop_kept(self, kept: Guest) -> None:
+        """End it."""
+        self.testbed.clear()
+
+    def last_words(self) -> str:
+        """Give the end of all logs."""
+        return self.testbed.last_words()
+
+    def after_lapse(self, error: StealtimeError) -> None:
+        """Take the same guest once more, which gets another standby, unless its host has died."""
+        if not isinstance(error, LapsedError):
+            self.give_up()

@@ -1,0 +1,61 @@
+"""Hosts that can keep guests, with the network of these and a client on it: what studies stand on."""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from stealtime.hosts.client import Client
+from stealtime.hosts.guest import Guest
+from stealtime.hosts.host import CpuTimes
+
+
+class Testbed(Protocol):
+    """At least two hosts, in namespaces of this machine (:mod:`.stand`) or over ssh (:mod:`.lent_testbed`)."""
+
+    @property
+    def client(self) -> Client:
+        """Who talks with the guests."""
+        ...
+
+    @property
+    def folder(self) -> Path:
+        """For files of trials."""
+        ...
+
+    @property
+    def prefix_length(self) -> int:
+        """Of the network of the guests."""
+        ...
+
+    def guest(self, name: str, *, number: int = 0, home: int = 0, **machine: Any) -> Guest:
+        """Describe a guest; it is not started.
+
+        Args:
+            name: Of the machine, never used before: the register remembers it.
+            number: One of several at once; the address follows from it.
+            home: The number of the host where it begins.
+            machine: What it is, as in ``VM.toml``, but for what is the hosts' own.
+
+        Raises:
+            StealtimeError: There is no such address, or what it boots from cannot be brought to the hosts.
+        """
+        ...
+
+    def address(self, number: int) -> str:
+        """Give the IPv4 address of a guest.
+
+        Raises:
+            UsageError: There is none for so many.
+        """
+        ...
+
+    def cpu_times(self) -> CpuTimes:
+        """Read what guests have used, and all else on their hosts."""
+        ...
+
+    def clear(self) -> None:
+        """End all guests; the hosts receive others afterwards."""
+        ...
+
+    def last_words(self) -> str:
+        """Give the end of what guests wrote on their consoles, and of all logs around them."""
+        ...

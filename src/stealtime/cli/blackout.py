@@ -28,7 +28,9 @@ def blackout(
     udp: Annotated[str | None, typer.Option("--udp", metavar=_PLACE, help="Ask a counter over UDP alone.")] = None,
     ping: Annotated[
         str | None,
-        typer.Option("--ping", metavar="HOST", help="Send ICMP echo requests: needs nothing there, promises nothing."),
+        typer.Option(
+            "--ping", metavar="HOST", help="Send ICMP echo requests: needs no program there, proves no memory."
+        ),
     ] = None,
     connect: Annotated[
         str | None,
@@ -76,17 +78,17 @@ def blackout(
 ) -> None:
     """Tell how long clients of a machine saw nothing while somebody migrates, upgrades or fails it over.
 
-    On the machine, or in the guest, needs one static file, no root, no Python:
+    The machine, or the guest, needs one static file, no root, no Python:
 
         scp $(stealtime blackout --agent) guest:  &&  ssh guest ./stealtime-agent counter --tcp 7000 --udp 7000
 
-    Here, before it begins; Ctrl-C ends it:
+    Start this here, before the migration begins; Ctrl-C ends it:
 
         stealtime blackout guest --for 5m
 
     A probe goes out twice a millisecond over TCP and over UDP, so that the length of a gap is known to a millisecond.
     The counter's answers prove that no value it had told was forgotten. Where nothing can be installed: --ping guest,
-    --connect guest:22, alone or besides; they find gaps, but no forgotten values. Times in which this machine stood
+    --connect guest:22, alone or in addition; they find gaps, but no forgotten values. Times in which this machine stood
     still itself are not judged.
 
     Exit codes: 0 nothing was longer than --max-gap, nothing forgotten; 1 no answer; 3 a longer blackout, or a value

@@ -43,7 +43,7 @@ def compare(
     """Compare two runs cell by cell: ratios of the second to the first, with confidence intervals.
 
     Where the interval contains 1, the answer is "no difference shown", with the factor that a difference is less than.
-    Comparing takes four valid repetitions of a cell in both runs; the campaign careful has ten.
+    A cell needs four valid repetitions in both runs; the campaign careful has twelve.
 
     With --published, one run is compared with the figures of a paper: in tables laid out like the paper's, and by
     whether the ratios between machines and between scenarios agree.

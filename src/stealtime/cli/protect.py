@@ -262,8 +262,8 @@ def stop(
 ) -> None:
     """End a machine on both hosts, or clean up after one that has already ended.
 
-    Where the register cannot be told, its standby may run the machine: exit code 1, and the host is named. This command
-    ends a standby there that has lost the host which ran it.
+    If the register cannot be told, the standby may run the machine: exit code 1, and the host is named. There, this
+    command ends a standby that has lost the host which ran the machine.
     """
     from stealtime.cli.output import message_console
     from stealtime.protect.control import ControlClient

@@ -111,10 +111,10 @@ def leave(
     ] = "100s",
     host: Annotated[
         str | None,
-        typer.Option("--host", metavar="NAME", help="Only this host, where this machine plays several."),
+        typer.Option("--host", metavar="NAME", help="Only this host, if the daemons of several run here."),
     ] = None,
     back: Annotated[
-        bool, typer.Option("--back", help="Instead, have this host take machines again: it stays after all.")
+        bool, typer.Option("--back", help="Let this host take machines again: it stays after all.")
     ] = False,
 ) -> None:
     """Move all machines that run here to their standbys, before this host is shut down.
@@ -245,7 +245,7 @@ def demo(
     interval: Annotated[
         str, typer.Option("--interval", "-i", metavar="DURATION", help="Time between checkpoints.")
     ] = "100ms",
-    accelerator: Annotated[Accelerator, typer.Option("--accelerator", help="How the guest runs.")] = Accelerator.TCG,
+    accelerator: Annotated[Accelerator, typer.Option("--accelerator", help="Runs the guest's code.")] = Accelerator.TCG,
     json: AsJson = False,
 ) -> None:
     """Demonstrate a failover: two hosts in network namespaces, a guest that counts, a client, and SIGKILL. Needs root.

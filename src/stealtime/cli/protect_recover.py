@@ -27,9 +27,9 @@ def recover(
 ) -> None:
     """Tell what became of machines whose hosts went down together, and boot anew what is gone.
 
-    The register says who had a machine last, and the daemons of all its hosts, whether or not they are named there,
-    whether a member lives. A guest's memory ends with its member, so that a machine of which nobody lives is gone:
-    without --boot that is only told. Nothing is booted while a host of the machine cannot be asked.
+    The register says who had a machine last. The daemons of all its hosts say whether a member lives, whether or not
+    the register names them. A guest's memory ends with its member, so a machine without a living member is gone.
+    Without --boot that is only reported. Nothing is booted while a host of the machine cannot be asked.
 
     Exit codes: 0 all machines run or were booted; 1 of one it cannot be said, or its boot failed; 2 wrong usage; 3 one
     is gone, or held by nobody, and was not booted.

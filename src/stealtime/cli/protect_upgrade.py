@@ -15,7 +15,7 @@ from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
 def upgrade(
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- COMMAND...", help="What installs the new version.", show_default=False),
+        typer.Argument(metavar="-- COMMAND...", help="Installs the new version.", show_default=False),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an upgrade whose command has run: restart, and come back.")
@@ -30,8 +30,8 @@ def upgrade(
 ) -> None:
     """Upgrade stealtime or QEMU on this host while its machines go on elsewhere, one host after the other.
 
-    All machines that run here move to their standbys; COMMAND runs; the daemon is restarted; machines that stand by
-    here get new standbys, one after the other, each of which resumes its machine for trial; what has left comes back.
+    All machines that run here move to their standbys. COMMAND runs, and the daemon is restarted. Machines that stand by
+    here get new standbys, one after the other; each resumes its machine for trial. Then what has left comes back.
     The other host may be of the release before, or of the one after. A COMMAND that reboots this host loses the note of
     what is to come back: call each machine then with `stealtime protect failover VM`.
 

@@ -126,7 +126,7 @@ def run(
         ),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait while another run measures on one of the CPUs; else it is refused.")
+        bool, typer.Option("--wait", help="Wait while another run measures on one of the CPUs, instead of failing.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be measured and how long it takes.")

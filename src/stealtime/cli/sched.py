@@ -13,11 +13,11 @@ from stealtime.cli.parameters import AsJson, RunName, analysed_duration_of
 
 Machine = Annotated[
     str | None,
-    typer.Option("--machine", metavar="NAME", help="Of a run: its only machine that counts, such as native."),
+    typer.Option("--machine", metavar="NAME", help="Take this machine of a run, such as native."),
 ]
 OfSamples = Annotated[
     str | None,
-    typer.Option("--statistic", help="Of a run's samples: average, p99, p99.9 or worst.  [default: worst]"),
+    typer.Option("--statistic", help="Statistic of a run's samples: average, p99, p99.9 or worst.  [default: worst]"),
 ]
 
 
@@ -52,7 +52,7 @@ def generate(
         str,
         typer.Option(
             "--law",
-            help="Of utilizations: light-, medium- or heavy- with uniform, bimodal or exponential; "
+            help="Utilizations: light-, medium- or heavy- with uniform, bimodal or exponential; "
             "very-light-uniform, mixed-uniform; uunifast-discard or randfixedsum with --total.",
             show_default=False,
         ),
@@ -68,12 +68,12 @@ def generate(
         str,
         typer.Option(
             "--periods",
-            help="short (3 to 33 ms), moderate (10 to 100), long (50 to 250), the same with log-, or harmonic "
+            help="Periods: short (3 to 33 ms), moderate (10 to 100), long (50 to 250), the same with log-, or harmonic "
             "(25, 50, 100, 200).",
         ),
     ] = "moderate",
     deadlines: Annotated[
-        str, typer.Option("--deadlines", help="implicit, constrained (up to the period) or arbitrary.")
+        str, typer.Option("--deadlines", help="Deadlines: implicit, constrained (up to the period) or arbitrary.")
     ] = "implicit",
     over_utilized: Annotated[
         str,
@@ -84,7 +84,7 @@ def generate(
         ),
     ] = "redraw",
     fit: Annotated[
-        str, typer.Option("--fit", help="Which CPU gets a task, larger ones first: worst, best or first fit.")
+        str, typer.Option("--fit", help="How tasks get CPUs, larger ones first: worst, best or first fit.")
     ] = "worst",
 ) -> None:
     """Draw a task set by a published law and print it as a task file, with how it was drawn.
@@ -119,14 +119,14 @@ def analyze(
         typer.Option(
             "--overheads",
             metavar="FILE|RUN",
-            help="What the kernel takes: CSV with the columns of SchedCAT, TOML, or a run that measured it.  "
+            help="The kernel's overheads: CSV with the columns of SchedCAT, TOML, or a run that measured them.  "
             "[default: nothing]",
             autocompletion=completion.runs,
         ),
     ] = None,
     machine: Machine = None,
     statistic: OfSamples = None,
-    policy: Annotated[Policy, typer.Option("--policy", help="Who runs next.")] = Policy.FIXED_PRIORITY,
+    policy: Annotated[Policy, typer.Option("--policy", help="Scheduling policy.")] = Policy.FIXED_PRIORITY,
     accounting: Annotated[
         Accounting,
         typer.Option(
@@ -140,7 +140,7 @@ def analyze(
         typer.Option(
             "--supply",
             metavar="SUPPLY",
-            help="dedicated, or what a vCPU gets: BUDGET/PERIOD, BUDGET/PERIOD/DEADLINE, or a run that observed it.",
+            help="dedicated, or the share of a vCPU: BUDGET/PERIOD, BUDGET/PERIOD/DEADLINE, or a run that observed it.",
         ),
     ] = "dedicated",
     budget_period: Annotated[
@@ -153,7 +153,7 @@ def analyze(
         bool,
         typer.Option(
             "--allow-misses",
-            help="Also where 0.1 % or 1 % of the jobs may miss, from the percentiles of a run's overheads and without "
+            help="Also judge misses of 0.1 % or 1 % of the jobs, from the percentiles of a run's overheads and without "
             "the rarest gaps of its supply: empirical, not proven.",
         ),
     ] = False,
@@ -171,7 +171,7 @@ def analyze(
 ) -> None:
     """Bound the response time of every task; say whether all deadlines are met, and with what margin.
 
-    With the overheads of a run, on each of its machines, unless one is chosen.
+    With the overheads of a run, each of its machines is analysed, unless one is chosen.
 
     Exit codes, of several machines the highest: 0 schedulable; 3 not schedulable; 4 not judged, and the output says
     why.
@@ -214,7 +214,7 @@ def curve(
         str,
         typer.Option(
             "--law",
-            help="Of utilizations: light-, medium- or heavy- with uniform, bimodal or exponential; "
+            help="Utilizations: light-, medium- or heavy- with uniform, bimodal or exponential; "
             "very-light-uniform, mixed-uniform.",
         ),
     ] = "light-uniform",
@@ -223,7 +223,7 @@ def curve(
         typer.Option(
             "--overheads",
             metavar="FILE|RUN",
-            help="A condition beside no overheads: CSV, TOML, or each machine of a run; repeatable.",
+            help="Adds a condition with these overheads: CSV, TOML, or each machine of a run; repeatable.",
             autocompletion=completion.runs,
         ),
     ] = None,
@@ -231,18 +231,18 @@ def curve(
     statistic: OfSamples = None,
     supply: Annotated[
         str | None,
-        typer.Option(
-            "--supply", metavar="SUPPLY", help="All conditions again under BUDGET/PERIOD[/DEADLINE] or a run."
-        ),
+        typer.Option("--supply", metavar="SUPPLY", help="Adds all conditions under BUDGET/PERIOD[/DEADLINE] or a run."),
     ] = None,
-    policy: Annotated[Policy, typer.Option("--policy", help="Who runs next.")] = Policy.FIXED_PRIORITY,
+    policy: Annotated[Policy, typer.Option("--policy", help="Scheduling policy.")] = Policy.FIXED_PRIORITY,
     accounting: Annotated[
         Accounting, typer.Option("--accounting", help="Fixed priorities: charge overheads for each job or stretch.")
     ] = Accounting.JOB,
-    sets: Annotated[int, typer.Option("--sets", help="Of each utilization.")] = 1000,
+    sets: Annotated[int, typer.Option("--sets", help="Sets for each utilization.")] = 1000,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same sets.")] = 1,
-    periods: Annotated[str, typer.Option("--periods", help="As of `generate`.")] = "moderate",
-    deadlines: Annotated[str, typer.Option("--deadlines", help="implicit, constrained or arbitrary.")] = "implicit",
+    periods: Annotated[str, typer.Option("--periods", help="As for `generate`.")] = "moderate",
+    deadlines: Annotated[
+        str, typer.Option("--deadlines", help="Deadlines: implicit, constrained or arbitrary.")
+    ] = "implicit",
     interrupts_elsewhere: Annotated[
         bool,
         typer.Option("--interrupts-elsewhere", help="Another CPU handles the timers and sends an interrupt."),

@@ -53,14 +53,14 @@ def show(
     runs_folder: RunsFolder = None,
     json: AsJson = False,
 ) -> None:
-    """Show the figures of RUN: each platform's worst case beside native, then every figure.
+    """Show the figures of RUN: each platform's worst case next to that of native, then every figure.
 
     Traced cells also show the causes of their spikes and the overhead of tracing.
 
     With --accept a cell passed, failed, is not judged, or was watched too short: a longest value is no pass until it
     was looked for as long as the bar asks.
 
-    With --tails a value that is exceeded in an hour with a small probability, or why none can be given.
+    With --tails it shows values that are exceeded in an hour with small probabilities, or why there are none.
 
     Exit codes: 0 everything is valid, passed or estimated; 3 a bar of --accept is exceeded; 4 something failed or is
     invalid, is not judged, was watched too short or has no estimate, nothing was measured, or no cell fits the paper's

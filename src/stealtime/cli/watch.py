@@ -38,7 +38,7 @@ def watch(
 ) -> None:
     """Show this host's CPUs and every guest on it, live: who waits how long, for whom, and the verdict.
 
-    Where the output is no terminal, only --once and --prometheus do something.
+    If the output is no terminal, only --once and --prometheus work.
 
     Exit codes: 0 it was shown; 1 metrics cannot be served there.
     """

@@ -77,13 +77,13 @@ def summaries(form: str, folder: Path) -> dict[str, list[RunSummary]]:
 
 def _series(form: str, kind: str, folder: Path, base: Run | None, cpu: int) -> Series:
     campaign = FORMS[form].campaign
-    beside: AbstractContextManager[object] = nullcontext()
+    meanwhile: AbstractContextManager[object] = nullcontext()
     loops = None if base is None else base.folder
     for disturbance in disturbances_of(kind):
         campaign = disturbance.campaign_prefix + campaign
         if disturbance.hog:
-            beside = Hog(cpu)
+            meanwhile = Hog(cpu)
         if disturbance.is_slower and base is not None:
             loops = write_slower_loops(base, folder / "slower-loops")
     options = () if loops is None else ("--loop-of", str(loops))
-    return Series(folder / kind, campaign, options, beside)
+    return Series(folder / kind, campaign, options, meanwhile)

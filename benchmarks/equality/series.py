@@ -23,7 +23,7 @@ class Series:
     """The text of a campaign file."""
     options: tuple[str, ...] = ()
     """Of each `stealtime run`."""
-    beside: AbstractContextManager[object] = field(default_factory=nullcontext)
+    meanwhile: AbstractContextManager[object] = field(default_factory=nullcontext)
     """What goes on while a run is measured; entered anew for each."""
 
     def finished(self, kept: Collection[Path]) -> tuple[list[Run], int]:
@@ -65,7 +65,7 @@ class Series:
         before = set(runs_in(self.folder))
         program = str(Path(sys.executable).with_name("stealtime"))
         argv = [program, "run", str(campaign), "--out", str(self.folder), *self.options]
-        with self.beside:
+        with self.meanwhile:
             ended = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
         added = [Run.open(folder) for folder in runs_in(self.folder) if folder not in before]
         if not any(run.manifest.state == "finished" for run in added):

@@ -13,7 +13,7 @@ Published, to compare with: Xen Remus about 1 s (Cully et al. 2008, by reading n
 et al. 2015, abstract).
 """
 
-from stand.failovers import BLOWS, OUTAGE_MS, Failover, strike, strike_repeatedly
+from stand.failovers import FAULTS, OUTAGE_MS, Failover, strike, strike_repeatedly
 from stand.hosts import Guest, Stand, stand_with_etcd
 from stand.showing import Figure, arguments, show
 
@@ -32,7 +32,7 @@ def main() -> None:
     failovers: list[Failover] = []
 
     def strike_once(guest: Guest) -> bool:
-        failover = strike(guest, BLOWS[len(failovers) % len(BLOWS)])
+        failover = strike(guest, FAULTS[len(failovers) % len(FAULTS)])
         if failover is not None:
             failovers.append(failover)
         return failover is not None
@@ -43,14 +43,17 @@ def main() -> None:
     figures = [
         Figure("decision to running", "ms", [one.resume_ms for one in failovers], at_most=RESUMED_WITHIN_MS),
     ]
-    for blow in BLOWS:
-        of_kind = [one for one in failovers if one.blow == blow]
+    for fault in FAULTS:
+        of_kind = [one for one in failovers if one.fault == fault]
         figures += [
-            Figure(f"{blow}: decision to running", "ms", [one.resume_ms for one in of_kind]),
-            Figure(f"{blow}: blow to running", "ms", [one.running_ms for one in of_kind]),
+            Figure(f"{fault}: decision to running", "ms", [one.resume_ms for one in of_kind]),
+            Figure(f"{fault}: fault to running", "ms", [one.running_ms for one in of_kind]),
             *(
                 Figure(
-                    f"{blow}: outage, {name.upper()}", "ms", [one.outage_ms[name] for one in of_kind], at_most=OUTAGE_MS
+                    f"{fault}: outage, {name.upper()}",
+                    "ms",
+                    [one.outage_ms[name] for one in of_kind],
+                    at_most=OUTAGE_MS,
                 )
                 for name in ("tcp", "udp")
             ),

@@ -2,7 +2,7 @@
 
 All run on host ``a`` with deadlines for a crowded host, and ``b`` stands by for all. Then all processes of ``a`` are
 killed at once, and its daemon is started again, so that all ten are copied back. *Outage* is the longest time between
-two answers that a client has seen, over TCP or UDP, of any machine; *protected again* from the blow until all ten are.
+two answers that a client has seen, over TCP or UDP, of any machine; *protected again* from the fault until all ten are.
 """
 
 import time
@@ -56,7 +56,7 @@ def main() -> None:
         ),
         Figure("machines whose connections lived", "", [sum(one["tcp_lived"] for one in seen)], at_least=len(seen)),
     ]
-    notes = [f"not protected at the blow: {', '.join(unprotected) or 'none'}"]
+    notes = [f"not protected at the fault: {', '.join(unprotected) or 'none'}"]
     show(f"{options.machines} machines, whose host dies", figures, notes, as_json=options.json)
 
 

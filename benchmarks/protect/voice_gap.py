@@ -3,7 +3,7 @@
 A SIP server with its media relay in a protected guest, as the study of telephony has it, mode ``net+bypass``, default
 deadlines. Calls are up and both sides speak; then the active member and its QEMU are killed by SIGKILL, and the
 machine goes back and forth: A -> B -> A. The *gap* is the longest silence of any caller or phone. Its parts, from the
-blow:
+fault:
 
 - *closed*: the standby hears that its connection has closed;
 - *decided*: it has waited for what the dead member might still have let out, and has won the register;
@@ -11,7 +11,7 @@ blow:
 - *relayed*: the first packet of voice leaves its new host (by a tap there);
 - *heard*: the silence ends.
 
-A silence begins with the last packet before the blow, up to 20 ms earlier.
+A silence begins with the last packet before the fault, up to 20 ms earlier.
 
 ``--replicator`` may be given more than once, to compare builds in turn: each has new hosts, several times.
 """
@@ -29,7 +29,7 @@ from stand.frame_tap import Frame, FrameTap
 from stand.showing import Figure, arguments, show
 
 from stealtime.hosts.clock_offset import Moment
-from stealtime.hosts.guest import Blow
+from stealtime.hosts.guest import Fault
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.hosts.stand import Stand, other
 from stealtime.protect.programs import REPLICATOR_VARIABLE, find_replicator
@@ -40,7 +40,7 @@ from stealtime.studies.telephony.place.guest import GuestPlace
 
 _BEFORE_S = 0.8
 _AFTER_S = 1.7
-"""Callers speak so long before the blow and after it."""
+"""Callers speak so long before the fault and after it."""
 _FAILOVERS_ON_A_STAND = 5
 
 GAP_MS = 250
@@ -51,7 +51,7 @@ _serials = count()
 
 @dataclass(frozen=True)
 class Gap:
-    """One failover; times are from the blow."""
+    """One failover; times are from the fault."""
 
     closed_ms: float
     decided_ms: float
@@ -69,7 +69,7 @@ class Build:
     path: Path
     gaps: list[Gap]
     not_heard: list[float]
-    """Longest silences in ms, of failovers in which none was at the blow."""
+    """Longest silences in ms, of failovers in which none was at the fault."""
 
 
 def fail_over(stand: Stand, place: GuestPlace, calls: int, build: Build) -> None:
@@ -80,15 +80,15 @@ def fail_over(stand: Stand, place: GuestPlace, calls: int, build: Build) -> None
     """
     guest = place.signalling
     survivor = other(place.await_protected()[0].host)
-    blows: list[Blow] = []
+    faults: list[Fault] = []
 
-    def blow() -> None:
+    def fault() -> None:
         time.sleep(_BEFORE_S)
-        blows.append(place.kill_host())
+        faults.append(place.kill_host())
 
     with tempfile.TemporaryDirectory() as folder, FrameTap(stand.laboratory, survivor) as tap:
-        voice = make_calls(place, CallNumbers(calls), _BEFORE_S + _AFTER_S, Path(folder), meanwhile=blow).voice
-    struck, silence_ns, began_ns = blows[0], voice.silence_ns, voice.silence_began_ns
+        voice = make_calls(place, CallNumbers(calls), _BEFORE_S + _AFTER_S, Path(folder), meanwhile=fault).voice
+    struck, silence_ns, began_ns = faults[0], voice.silence_ns, voice.silence_began_ns
     assert silence_ns is not None
     assert began_ns is not None
     if not began_ns <= struck.running_ns <= began_ns + silence_ns:
@@ -122,31 +122,31 @@ def measure(build: Build, mode: str, calls: int, failovers: int) -> None:
 def figures_of(build: Build, prefix: str) -> list[Figure]:
     """Give the gap and its parts."""
     parts = (
-        ("blow to closed", [one.closed_ms for one in build.gaps]),
+        ("fault to closed", [one.closed_ms for one in build.gaps]),
         ("closed to decided", [one.decided_ms - one.closed_ms for one in build.gaps]),
         ("decided to running", [one.running_ms - one.decided_ms for one in build.gaps]),
         ("running to relayed", [one.relayed_ms - one.running_ms for one in build.gaps]),
         ("relayed to heard", [one.heard_ms - one.relayed_ms for one in build.gaps]),
-        ("blow to heard", [one.heard_ms for one in build.gaps]),
+        ("fault to heard", [one.heard_ms for one in build.gaps]),
     )
     gap = Figure(f"{prefix}gap of voice", "ms", [one.gap_ms for one in build.gaps], at_most=GAP_MS)
     return [*(Figure(f"{prefix}{name}", "ms", values) for name, values in parts), gap]
 
 
-def _relayed_ns(frames: Sequence[Frame], blow: Blow) -> int:
+def _relayed_ns(frames: Sequence[Frame], fault: Fault) -> int:
     """Give when the first packet of the relay left its new host, whose TAP has a name that nobody else knows."""
     first, last = ServerConfiguration(role="both", address="").media_ports
     return next(
         one.at_ns
         for one in frames
-        if one.at_ns > blow.struck_ns
+        if one.at_ns > fault.struck_ns
         and (one.device, one.way) == ("clients", "out")
         and first <= one.source_port <= last
     )
 
 
-def _ms(at_ns: int, blow: Blow) -> float:
-    return (at_ns - blow.struck_ns) / 1e6
+def _ms(at_ns: int, fault: Fault) -> float:
+    return (at_ns - fault.struck_ns) / 1e6
 
 
 @contextmanager

@@ -23,7 +23,7 @@ FAILOVERS = {
     "userfault": ["userfault", "1", "kill-qemu", "power-off"],
     "soft-dirty": ["soft-dirty", "2", "kill-member", "cut-link"],
 }
-"""Tracker, virtual CPUs, blows."""
+"""Tracker, virtual CPUs, faults."""
 
 
 @pytest.fixture(scope="session")

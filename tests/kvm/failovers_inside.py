@@ -1,6 +1,6 @@
-"""Run in the first level: one failover for each kind of blow, of a guest under KVM, with a client that counts.
+"""Run in the first level: one failover for each kind of fault, of a guest under KVM, with a client that counts.
 
-``python tests/kvm/failovers_inside.py TRACKER VCPUS BLOW...``; what the client saw, the guest's clocks before the blows
+``python tests/kvm/failovers_inside.py TRACKER VCPUS FAULT...``; what the client saw, the guest's clocks before them
 and after each, and whether it ever began anew is printed as JSON in the last line.
 """
 
@@ -22,15 +22,15 @@ from stealtime.hosts.laboratory import Laboratory
 
 
 def main() -> None:
-    tracker, vcpus, blows = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    tracker, vcpus, faults = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     with Laboratory(HOSTS) as laboratory:
         hosts = TwoHosts(laboratory, accelerator="kvm", tracker=tracker, vcpus=vcpus, interval="500ms")
         hosts.boot()
         counting = Counting(hosts)
         campaign = Campaign(hosts, random.Random(1))  # noqa: S311 - no secret
         clocks = [GuestClocks.read(hosts)]
-        for blow in blows:
-            campaign.strike(blow)
+        for fault in faults:
+            campaign.strike(fault)
             clocks.append(GuestClocks.read(hosts))
         seen = counting.end()
         status = hosts.settled()
@@ -38,7 +38,7 @@ def main() -> None:
     said = {
         "resets": resets,
         "seen": seen,
-        "blows": len(blows),
+        "faults": len(faults),
         "moved": campaign.moved,
         "clocks": [asdict(one) for one in clocks],
         "status": status.model_dump(mode="json"),

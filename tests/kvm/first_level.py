@@ -131,8 +131,8 @@ class FirstLevel:
         except TimeoutError:
             said = f"nothing within {within_s:g} s"
         if said != answer:
-            last_words = f"{read_tail(log)}\n{read_tail(self._console)}"
-            raise FirstLevelError(f"the first level said {said or 'good-bye'!r}, not {answer!r}\n{last_words}")
+            log_tail = f"{read_tail(log)}\n{read_tail(self._console)}"
+            raise FirstLevelError(f"the first level said {said or 'good-bye'!r}, not {answer!r}\n{log_tail}")
 
 
 @contextmanager

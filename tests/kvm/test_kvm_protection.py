@@ -61,9 +61,9 @@ def test_what_a_client_saw_outlives_its_host(failover: dict[str, Any], tell: Cal
     assert failover["resets"] == [], "the guest began anew by itself"
     assert_unharmed(seen)
     # A cut link may leave the guest where it is.
-    assert failover["moved"] >= failover["blows"] - 1
+    assert failover["moved"] >= failover["faults"] - 1
     assert failover["status"]["tracker"] == failover["tracker"]
-    tell(f"KVM, {failover['tracker']}: {failover['blows']} blows, {seen['acknowledged']} acknowledged, none missing")
+    tell(f"KVM, {failover['tracker']}: {failover['faults']} faults, {seen['acknowledged']} acknowledged, none missing")
 
 
 @pytest.mark.truth

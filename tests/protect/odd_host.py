@@ -94,7 +94,7 @@ def counting_on(hosts: TwoHosts) -> Counting:
     """Have a client count, and wait until it does: a connection that is only being made may be lost, and rightly."""
     at_first = int(hosts.ask("status")["total"])
     counting = Counting(hosts)
-    await_that(lambda: int(hosts.ask("status")["total"]) > at_first + 30, hosts.last_words)
+    await_that(lambda: int(hosts.ask("status")["total"]) > at_first + 30, hosts.log_tail)
     return counting
 
 

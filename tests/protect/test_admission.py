@@ -37,7 +37,7 @@ def test_of_several_machines_one_after_the_other_is_copied_in_their_order() -> N
         ]
         for guest in guests:
             guest.start()
-        assert poll(lambda: all(guest.running("a") for guest in guests) or None, PATIENCE_S), stand.last_words()
+        assert poll(lambda: all(guest.running("a") for guest in guests) or None, PATIENCE_S), stand.log_tail()
         stand.start_daemon("b")
         for guest in guests:
             guest.await_ready()

@@ -87,7 +87,7 @@ def settled_anew(hosts: TwoHosts, members: set[int | None], damage: Damage) -> M
     """Wait until the machine is protected by other members than before: either may have gone on, the other is gone."""
     await_that(
         lambda: len(pids(hosts) - members) == 1 and len(pids(hosts)) == len(HOSTS),
-        lambda: f"{damage.name}: the same members go on (seed {SEED})\n{hosts.last_words()}",
+        lambda: f"{damage.name}: the same members go on (seed {SEED})\n{hosts.log_tail()}",
     )
     return hosts.settled()
 
@@ -101,7 +101,7 @@ def test_a_damaged_stream_is_refused_and_nothing_is_lost(hosts: SpoiledHosts) ->
         hosts.line_to("b").spoil(IN_THE_FIRST_COPY)
         hosts.boot()
         assert hosts.line_to("b").was_spoiled.is_set()
-        assert refusals(hosts, "b", IN_THE_FIRST_COPY), hosts.last_words()
+        assert refusals(hosts, "b", IN_THE_FIRST_COPY), hosts.log_tail()
         counting = counting_on(hosts)
         for damage in damages:
             before = hosts.settled()
@@ -114,7 +114,7 @@ def test_a_damaged_stream_is_refused_and_nothing_is_lost(hosts: SpoiledHosts) ->
             moved += after.host != before.host
             hears = before.host if damage.kind is Kind.ACKNOWLEDGE else other(before.host)
             assert refusals(hosts, hears, damage) > heard[hears], (
-                f"{damage.name}: {hears} does not say {damage.said!r} (seed {SEED})\n{hosts.last_words()}"
+                f"{damage.name}: {hears} does not say {damage.said!r} (seed {SEED})\n{hosts.log_tail()}"
             )
             witness.note_releases()
         # And then the active member dies: what the standby holds is whole.
@@ -146,7 +146,7 @@ def test_strangers_at_the_door_change_nothing(hosts: SpoiledHosts) -> None:
     # It was overheard in an earlier term, or its member has its place.
     assert any(cause in answers[-1] for cause in (b"is on", b"already-here", b"old-term")), answers[-1]
     # The process that hears strangers is another one after each hello.
-    await_that(lambda: len(processes_in(namespace)) == usual, lambda: f"somebody stays\n{hosts.last_words()}")
+    await_that(lambda: len(processes_in(namespace)) == usual, lambda: f"somebody stays\n{hosts.log_tail()}")
     assert pids(hosts) == members
     after = hosts.settled()
     assert (after.pid, after.term) == (before.pid, before.term)

@@ -57,7 +57,7 @@ def test_after_a_busy_guest_was_copied_anew_its_first_epoch_is_like_the_others()
         after = hosts.settled(unlike=frozenset({standby}))
         assert after.host == "a"
         # The copy was made in the term of the member alone; the first epoch is the only one of that term.
-        await_that(lambda: len(epochs_by_term(hosts, "a").get(after.term, [])) >= 15, hosts.last_words)
+        await_that(lambda: len(epochs_by_term(hosts, "a").get(after.term, [])) >= 15, hosts.log_tail)
         terms = epochs_by_term(hosts, "a")
         first, others = terms[after.term - 1], terms[after.term]
         assert len(first) == 1
@@ -89,7 +89,7 @@ def warning_of(status: MemberStatus | None) -> str | None:
 
 
 def await_warning(hosts: TwoHosts) -> str:
-    return await_that(lambda: warning_of(hosts.status("a")), hosts.last_words)
+    return await_that(lambda: warning_of(hosts.status("a")), hosts.log_tail)
 
 
 def test_a_guest_that_would_stand_too_long_stays_unprotected_and_says_so_until_the_line_is_faster() -> None:
@@ -106,7 +106,7 @@ def test_a_guest_that_would_stand_too_long_stays_unprotected_and_says_so_until_t
         assert warning_of(after) is None
         # It went on over the same link: all memory was copied once.
         links = [event for event in hosts.events("a") if event["event"] == "linked"]
-        assert len(links) == 2, hosts.last_words()
+        assert len(links) == 2, hosts.log_tail()
         assert_unharmed(counting.end())
 
 
@@ -133,14 +133,14 @@ def test_a_guest_that_writes_more_than_the_line_carries_is_held_back_until_it_ca
         # Of what is written two thirds: heartbeats wait behind the pages that are on their way.
         bytes_of_an_epoch = max(int(row["shipped_bytes"]) for row in free)
         hosts.line_to("b").bytes_per_s = 10 * bytes_of_an_epoch * 2 / 3
-        said = await_that(lambda: _held_back(hosts.status("a")), hosts.last_words)
+        said = await_that(lambda: _held_back(hosts.status("a")), hosts.log_tail)
         assert said.endswith(" % of the time: it writes more than b takes")
         slow = epochs_of(hosts, before.term, 12)
         hosts.line_to("b").bytes_per_s = None
         # One and a half of what it writes in an interval, and what it writes until it stands.
         assert max(int(row["pages"]) for row in slow) <= 2 * in_an_interval, (free, slow)
         assert max(int(row["held_back_longest_ns"]) for row in slow) > 0
-        await_that(lambda: _held_back(hosts.status("a")) is None, hosts.last_words)
+        await_that(lambda: _held_back(hosts.status("a")) is None, hosts.log_tail)
         after = hosts.settled()
         assert (after.pid, after.term) == (before.pid, before.term), "it was protected all the time"
         assert_unharmed(counting.end())
@@ -159,5 +159,5 @@ def epochs_of(hosts: TwoHosts, term: int, count: int) -> list[dict[str, str]]:
             return [row for row in csv.DictReader(file) if None not in row.values() and int(row["term"]) == term]
 
     before = len(rows())
-    await_that(lambda: len(rows()) >= before + count, hosts.last_words)
+    await_that(lambda: len(rows()) >= before + count, hosts.log_tail)
     return rows()[before:]

@@ -73,7 +73,7 @@ def test_clocks_that_jump_apart_change_nothing(watched: Watched, of_standby_s: i
     reached = before.acknowledged + 1.5 * hosts.vm.timing.register_deadline_ns // before.interval_ns
     await_that(
         lambda: (status := hosts.status(before.host)) is not None and status.acknowledged > reached,
-        lambda: f"epochs stand still\n{hosts.last_words()}",
+        lambda: f"epochs stand still\n{hosts.log_tail()}",
     )
     still = hosts.settled()
     assert (still.pid, still.term) == (before.pid, before.term), "protection was lost meanwhile"
@@ -83,8 +83,8 @@ def test_clocks_that_jump_apart_change_nothing(watched: Watched, of_standby_s: i
     hosts.laboratory.cut(before.host, "replication")
     try:
         # Silence is noticed on both sides: the one goes on, and the other stops the guest.
-        alone = await_that(lambda: find(watched, standby, "solo"), lambda: f"nobody goes on\n{hosts.last_words()}")
-        await_that(lambda: find(watched, before.host, "stopped"), lambda: f"it is not stopped\n{hosts.last_words()}")
+        alone = await_that(lambda: find(watched, standby, "solo"), lambda: f"nobody goes on\n{hosts.log_tail()}")
+        await_that(lambda: find(watched, before.host, "stopped"), lambda: f"it is not stopped\n{hosts.log_tail()}")
         # What it says of the present is an hour off: the jump was real.
         assert alone.since_unix_ns is not None
         assert abs(alone.since_unix_ns / 1e9 - time.time() - of_standby_s) < HOUR_S / 2

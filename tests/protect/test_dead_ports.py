@@ -108,13 +108,13 @@ def test_a_standby_from_which_the_guest_would_reach_nobody_is_an_alarm_on_both_h
         return not alarms(protected_hosts, standby) and not alarms(protected_hosts, before.host)
 
     run(*node.prefix, "ip", "link", "set", tap, "down")
-    await_that(lambda: is_known(f"the TAP {tap} was taken out of use"), protected_hosts.last_words)
+    await_that(lambda: is_known(f"the TAP {tap} was taken out of use"), protected_hosts.log_tail)
     shown = protect(protected_hosts.state, "status", prefix=node.prefix)
     assert shown.returncode == _SOMEBODY_MUST_SEE_TO_IT, shown
     run(*node.prefix, "ip", "link", "set", tap, "up")
-    await_that(is_over, protected_hosts.last_words)
+    await_that(is_over, protected_hosts.log_tail)
     run(*node.prefix, "ip", "link", "delete", tap)
-    await_that(lambda: is_known(f"there is no TAP {tap} any more"), protected_hosts.last_words)
+    await_that(lambda: is_known(f"there is no TAP {tap} any more"), protected_hosts.log_tail)
     assert protected_hosts.settled().host == before.host, "its memory is safe there"
     # What the alarm says to do.
     pid = protected_hosts.pid(standby)
@@ -123,7 +123,7 @@ def test_a_standby_from_which_the_guest_would_reach_nobody_is_an_alarm_on_both_h
     protected_hosts.await_end(pid)
     after = protected_hosts.settled(unlike=frozenset({pid}))
     assert (after.host, after.pid) == (before.host, before.pid)
-    await_that(is_over, protected_hosts.last_words)
+    await_that(is_over, protected_hosts.log_tail)
 
 
 def test_a_carrier_that_is_lost_is_known_to_a_standby_that_came_later(seeing_hosts: TwoHosts) -> None:
@@ -138,15 +138,15 @@ def test_a_carrier_that_is_lost_is_known_to_a_standby_that_came_later(seeing_hos
     assert after.host == second
     counting.await_answers()
     lost = f"no port of the bridge {GUEST_BRIDGE} has a carrier"
-    await_that(lambda: lost in alarms(seeing_hosts, second).get("standby-port", ""), seeing_hosts.last_words)
+    await_that(lambda: lost in alarms(seeing_hosts, second).get("standby-port", ""), seeing_hosts.log_tail)
     seeing_hosts.laboratory.unplug(second, "clients")
-    await_that(lambda: lost in alarms(seeing_hosts, second).get("port", ""), seeing_hosts.last_words)
+    await_that(lambda: lost in alarms(seeing_hosts, second).get("port", ""), seeing_hosts.log_tail)
     time.sleep(_LOOKED_AT_AGAIN_S)
     status = seeing_hosts.settled()
     assert (status.host, status.pid) == (second, after.pid), "it stays where it is, with an alarm"
     for name in HOSTS:
         seeing_hosts.laboratory.plug(name, "clients")
-    await_that(lambda: not alarms(seeing_hosts, first) and not alarms(seeing_hosts, second), seeing_hosts.last_words)
+    await_that(lambda: not alarms(seeing_hosts, first) and not alarms(seeing_hosts, second), seeing_hosts.log_tail)
     counting.await_answers()
     assert_unharmed(counting.end())
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from evidence import Witness
-from failover_campaign import BLOWS, BLOWS_AND_FAULTS, MOVING, POINTS, Campaign
+from failover_campaign import ALL_FAULTS, FAULTS, MOVING, POINTS, Campaign
 from truth import repetitions
 from two_hosts import Counting, TwoHosts, assert_unharmed, laboratory_or_skip
 
@@ -49,7 +49,7 @@ def hosts() -> Iterator[TwoHosts]:
 def test_what_a_client_saw_outlives_every_death(hosts: TwoHosts) -> None:
     chance = random.Random(SEED)  # noqa: S311 - it must be repeatable
     is_long = FAILOVERS >= 100
-    kinds = BLOWS_AND_FAULTS if is_long else BLOWS
+    kinds = ALL_FAULTS if is_long else FAULTS
     plan = [kinds[number % len(kinds)] for number in range(FAILOVERS)]
     plan += POINTS if is_long else [*ALWAYS, *chance.sample(POINTS, POINTS_IN_SHORT)]
     chance.shuffle(plan)
@@ -73,7 +73,7 @@ def test_what_a_client_saw_outlives_every_death(hosts: TwoHosts) -> None:
     assert sum(campaign.done.values()) == len(plan)
     assert_unharmed(seen)
     # Whatever killed the active member moved the guest; a cut link may leave it where it is.
-    assert campaign.moved >= sum(campaign.done[what] for what in (*BLOWS[:3], *MOVING))
+    assert campaign.moved >= sum(campaign.done[what] for what in (*FAULTS[:3], *MOVING))
     assert witness.assert_one_holder() == campaign.moved + 1
     assert witness.assert_no_late_release() > 0
     witness.assert_lives_end_before_the_next()

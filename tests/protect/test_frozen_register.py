@@ -96,7 +96,7 @@ def test_a_guest_whose_standby_dies_while_the_register_is_frozen_goes_on_with_an
             assert status.pid == before.pid
             return any(alarm.kind == "register" and "has not answered for" in alarm.text for alarm in status.alarms)
 
-        await_that(is_told, lambda: f"no alarm\n{hosts.last_words()}")
+        await_that(is_told, lambda: f"no alarm\n{hosts.log_tail()}")
     after = hosts.settled(unlike=frozenset({standby_pid}))
     assert after.pid == before.pid
     assert_unharmed(counting.end())

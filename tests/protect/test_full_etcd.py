@@ -71,13 +71,13 @@ def test_a_guest_that_lost_its_standby_is_not_stopped_while_etcd_is_full_and_is_
             is_told = any("takes no writes" in text and "no standby is looked for" in text for text in said)
             return status if status.role == "solo" and is_told else None
 
-        status = await_that(alone, lambda: f"not alone, or no alarm\n{hosts.last_words()}")
+        status = await_that(alone, lambda: f"not alone, or no alarm\n{hosts.log_tail()}")
         assert (status.pid, status.protected) == (before.pid, False)
         alone_ns = time.monotonic_ns()
         # Its other host is up, and would take it.
         time.sleep(WATCHED_S)
         stopped = [state for state in hosts.states_since(before, alone_ns) if state != "Unprotected"]
-        assert stopped == [], hosts.last_words()
+        assert stopped == [], hosts.log_tail()
     after = hosts.settled(unlike=frozenset({standby_pid}))
     assert after.pid == before.pid
     seen = counting.end()

@@ -55,14 +55,14 @@ def test_two_of_three_hosts_that_are_left_at_the_same_time_move_their_machine_to
     first, second = order
     with ThreadPoolExecutor(2) as leaving:
         begun = leaving.submit(_leave, hosts, first)
-        await_that((hosts.state.host(first).path / ".leaving").exists, hosts.last_words)
+        await_that((hosts.state.host(first).path / ".leaving").exists, hosts.log_tail)
         done = {second: _leave(hosts, second), first: begun.result()}
     assert [one.returncode for one in done.values()] == [0, 0], done
     assert done["a"].stderr == "counter has left\n"
     hosts.await_running(THIRD)
     if first == "b":
         # Else it may have moved there, and on, before anybody knew.
-        assert not _has_run(hosts, "b"), hosts.last_words()
+        assert not _has_run(hosts, "b"), hosts.log_tail()
     counting.await_answers()
 
     def says_why() -> bool:
@@ -70,7 +70,7 @@ def test_two_of_three_hosts_that_are_left_at_the_same_time_move_their_machine_to
         assert status is not None
         return all(any(f"{name} is leaving" in text for text in status.warnings) for name in ("a", "b"))
 
-    await_that(says_why, hosts.last_words)
+    await_that(says_why, hosts.log_tail)
     back = _leave(hosts, "b", "--back")
     assert (back.returncode, back.stderr) == (0, "b takes machines again\n")
     assert _standby(hosts.settled()) == "b"
@@ -89,7 +89,7 @@ def test_a_standby_whose_host_is_left_is_replaced_and_no_failover_goes_there(hos
         status = hosts.status("a")
         return status is not None and any("b, which stands by, is to go down" in text for text in status.warnings)
 
-    await_that(says_so, hosts.last_words)
+    await_that(says_so, hosts.log_tail)
     for name in ("a", "b"):
         with pytest.raises(ControlError, match=r"b is (to go down|leaving)"):
             hosts.control(name).failover()
@@ -102,7 +102,7 @@ def test_a_standby_whose_host_is_left_is_replaced_and_no_failover_goes_there(hos
     hosts.start_daemon(THIRD)
     # It was to leave, and goes to the first host that can take it.
     hosts.await_running(THIRD)
-    assert not _has_run(hosts, "b"), hosts.last_words()
+    assert not _has_run(hosts, "b"), hosts.log_tail()
     after = hosts.settled(unlike=frozenset({before.pid or 0}))
     assert (after.host, _standby(after)) == (THIRD, "a")
     assert_unharmed(counting.end())

@@ -66,9 +66,7 @@ def kill_while_counting(hosts: TwoHosts) -> dict[str, Any]:
     hosts.settled()
     at_first = int(hosts.ask("status")["total"])
     counting = Counting(hosts)
-    await_that(
-        lambda: int(hosts.ask("status")["total"]) > at_first + 100, lambda: f"nobody counts\n{hosts.last_words()}"
-    )
+    await_that(lambda: int(hosts.ask("status")["total"]) > at_first + 100, lambda: f"nobody counts\n{hosts.log_tail()}")
     before = hosts.kill_active()
     assert before.pid is not None
     after = hosts.settled(unlike=frozenset({before.pid}))
@@ -221,7 +219,7 @@ def test_a_guest_reboots_on_its_new_host_and_stays_protected(in_net_mode: TwoHos
     moved = in_net_mode.settled(unlike=frozenset({before.pid}))
     boot = in_net_mode.ask("status")["boot_id"]
     in_net_mode.ask("reboot")
-    await_that(lambda: in_net_mode.ask("status")["boot_id"] != boot, lambda: f"no new boot\n{in_net_mode.last_words()}")
+    await_that(lambda: in_net_mode.ask("status")["boot_id"] != boot, lambda: f"no new boot\n{in_net_mode.log_tail()}")
     rebooted = in_net_mode.settled()
     assert rebooted.host == moved.host
     assert rebooted.pid is not None

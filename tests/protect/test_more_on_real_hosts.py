@@ -75,13 +75,13 @@ duration = "2s"
 """
     trials, shown = measured(machines, tmp_path, probes)
     assert len(trials) == 4
-    for blow in ("killed", "silent"):
-        seen = trials[f"failover-{blow}-100ms-net"].result(Failover)
+    for fault in ("killed", "silent"):
+        seen = trials[f"failover-{fault}-100ms-net"].result(Failover)
         assert (seen.violations, seen.tcp_lived, seen.pages_wrong) == ({}, True, 0)
         assert seen.unanswered_protocols == ()
         assert seen.acknowledged > 0
         assert seen.clock_error_ns > 0
-        assert 0 < seen.decision_to_running_ns < seen.blow_to_running_ns + seen.clock_error_ns
+        assert 0 < seen.decision_to_running_ns < seen.fault_to_running_ns + seen.clock_error_ns
         assert seen.checkpoints is not None
         assert seen.checkpoints.shipped_bytes > 0
     alone = trials["roundtrip-off"].result(RoundTrips)

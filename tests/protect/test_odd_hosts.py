@@ -119,7 +119,7 @@ def _newest_record(hosts: TwoHosts) -> dict[str, object]:
 @contextmanager
 def with_a_copy_of_the_register(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
     # Nothing is written there after that, so that only the standby's own name is missing in the copy.
-    await_that(lambda: _newest_record(hosts)["standby"] is None, hosts.last_words)
+    await_that(lambda: _newest_record(hosts)["standby"] is None, hosts.log_tail)
     shutil.copytree(hosts.state.register, folder / "register")
     with otherwise(hosts, register=Register(folder=folder / "register")):
         yield (
@@ -214,10 +214,10 @@ def assert_told_and_running(hosts: TwoHosts, said: tuple[str, ...]) -> None:
 
     def is_told() -> bool:
         status = hosts.status("a")
-        assert status is not None, hosts.last_words()
+        assert status is not None, hosts.log_tail()
         return any(all(words in warning for words in said) for warning in status.warnings)
 
-    await_that(is_told, lambda: f"{said} is not told: {hosts.status('a')}\n{hosts.last_words()}")
+    await_that(is_told, lambda: f"{said} is not told: {hosts.status('a')}\n{hosts.log_tail()}")
     status = hosts.status("a")
     assert status is not None
     assert (status.role, status.protected, status.standby) == ("solo", False, None)
@@ -316,7 +316,7 @@ def test_a_disk_that_fills_up_ends_neither_protection_nor_guest(hosts: TwoHosts)
         hosts.settled()
         disk.fill()
         epoch = hosts.settled().epoch
-        await_that(lambda: hosts.settled().epoch > epoch + 5, hosts.last_words)
+        await_that(lambda: hosts.settled().epoch > epoch + 5, hosts.log_tail)
         assert hosts.kill_active().pid == before.pid
         moved = hosts.settled(unlike=frozenset({before.pid}))
         assert moved.host == "b"
@@ -328,12 +328,12 @@ def test_a_disk_that_fills_up_ends_neither_protection_nor_guest(hosts: TwoHosts)
                 "epochs.csv cannot be written: No space" in one for one in status.warnings
             )
 
-        await_that(is_told, hosts.last_words)
+        await_that(is_told, hosts.log_tail)
         assert hosts.settled().pid == moved.pid
         hosts.ask("status")
         disk.free()
         epochs = hosts.member("b").epochs
-        await_that(lambda: epochs.exists() and epochs.read_bytes().count(b"\n") > 5, hosts.last_words)
+        await_that(lambda: epochs.exists() and epochs.read_bytes().count(b"\n") > 5, hosts.log_tail)
         # What found no room is missing; what is there is whole.
         with epochs.open() as file:
             rows = list(csv.DictReader(file))
@@ -358,7 +358,7 @@ def test_a_register_without_room_delays_a_failover_and_nothing_is_lost(odd: Odd)
     pid = hosts.pid(successor)
     await_that(
         lambda: any((one["event"], one["pid"]) == ("claiming", pid) for one in hosts.events(successor)),
-        hosts.last_words,
+        hosts.log_tail,
     )
     standby = hosts.status(successor)
     assert standby is not None

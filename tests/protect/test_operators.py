@@ -56,17 +56,17 @@ def test_replicated_servers_keep_registrations_and_calls_and_are_whole_again(
     # A server that was told of nothing would know none of those; what it was just being told of may be missing.
     assert found.lost <= _RATE_PER_S * _ADVERTISEMENT_NS / 1e9, found.lost_users
 
-    blows = []
+    faults = []
 
-    def blow() -> None:
+    def fault() -> None:
         time.sleep(_BEFORE_S)
-        blows.append(place.kill_host())
+        faults.append(place.kill_host())
 
-    made = make_calls(place, CallNumbers(_CALLS), 2 * _BEFORE_S + _AFTER_S, tmp_path, meanwhile=blow)
-    assert blows[0].died == other(first)
+    made = make_calls(place, CallNumbers(_CALLS), 2 * _BEFORE_S + _AFTER_S, tmp_path, meanwhile=fault)
+    assert faults[0].died == other(first)
     assert made.dialogues.answered == made.dialogues.ended == _CALLS
     assert made.voice.silence_ns is not None
-    # Voice goes on: more came than all that was said before the blow.
+    # Voice goes on: more came than all that was said before the fault.
     assert all(stream.received > stream.sent / 2 for stream in made.voice.each)
     assert len(made.voice.each) == 2 * _CALLS
     place.await_protected()
@@ -79,12 +79,12 @@ def test_an_encrypted_call_outlives_its_host_in_the_mode_net(laboratory: Laborat
     place.await_ready()
     running_ns = []
 
-    def blow() -> int:
+    def fault() -> int:
         blown = place.kill_host()
         running_ns.append(blown.running_ns)
         return blown.struck_ns
 
-    call = make_encrypted_call(laboratory, place.address, blow, before_s=_BEFORE_S, after_s=_AFTER_S)
+    call = make_encrypted_call(laboratory, place.address, fault, before_s=_BEFORE_S, after_s=_AFTER_S)
     _check_it_goes_on(call, running_ns[0])
     assert call.used_twice == 0
 
@@ -95,7 +95,7 @@ def _check_it_goes_on(call: EncryptedCall, running_ns: int) -> None:
     assert last_second_ns > running_ns
     assert call.after(call.to_callee, last_second_ns), "the relay could not decrypt"
     assert call.after(call.to_caller, last_second_ns), "the relay said nothing to the encrypted phone"
-    assert not call.after(call.handshakes, call.blown_ns), "keys were negotiated anew"
+    assert not call.after(call.handshakes, call.fault_ns), "keys were negotiated anew"
     received = len([one for one in call.to_caller if one.at_ns < call.ended_ns])
     assert call.heard >= received - 10, "the phone could not decrypt"
     assert call.hung_up

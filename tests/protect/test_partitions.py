@@ -139,9 +139,9 @@ class Course:
             return
         ended: list[Member] = await_that(
             lambda: [member for member, pid in self.pids.items() if not lives(pid)],
-            lambda: f"both members stay\n{self.hosts.last_words()}",
+            lambda: f"both members stay\n{self.hosts.log_tail()}",
         )
-        assert len(ended) == 1, f"{ended} have ended\n{self.hosts.last_words()}"
+        assert len(ended) == 1, f"{ended} have ended\n{self.hosts.log_tail()}"
         after = self.hosts.settled(unlike=frozenset({self.pids[ended[0]]}))
         stayed: Member = "standby" if ended == ["active"] else "active"
         assert after.pid == self.pids[stayed], f"{after} is neither of {self.pids}"
@@ -157,10 +157,10 @@ class Course:
         def goes_on() -> bool:
             status = self.hosts.status(self.before.host)
             assert status is not None
-            assert status.role == "active", f"{status}\n{self.hosts.last_words()}"
+            assert status.role == "active", f"{status}\n{self.hosts.log_tail()}"
             return status.acknowledged > reached
 
-        await_that(goes_on, self.hosts.last_words)
+        await_that(goes_on, self.hosts.log_tail)
 
     def _nobody_serves(self) -> None:
         self._await_stopped()
@@ -176,7 +176,7 @@ class Course:
         """Wait until one of these is the one that lets its guest run and speak, and the guest answers."""
         await_that(
             lambda: any(self._serves(member) for member in members),
-            lambda: f"none of {members} goes on\n{self.hosts.last_words()}",
+            lambda: f"none of {members} goes on\n{self.hosts.log_tail()}",
         )
         self.hosts.ask("status")
 
@@ -188,7 +188,7 @@ class Course:
             return status is not None and status.role == "stopped" and told
 
         if lives(self.pids["active"]):
-            await_that(is_stopped, lambda: f"the guest was not stopped\n{self.hosts.last_words()}")
+            await_that(is_stopped, lambda: f"the guest was not stopped\n{self.hosts.log_tail()}")
 
     def _serves(self, member: Member) -> bool:
         """Tell whether a member has come to a decision since the beginning, and it was to run the guest."""

@@ -110,7 +110,7 @@ def test_a_standby_that_an_emptied_register_does_not_name_is_found(protected_hos
 
     assert told()["member"] is None, "it stands still"
     os.kill(standby_pid, signal.SIGCONT)
-    protected_hosts.waiting.until(lambda: protected_hosts.status(standby), protected_hosts.last_words)
+    protected_hosts.waiting.until(lambda: protected_hosts.status(standby), protected_hosts.log_tail)
     living = told()
     assert (living["role"], living["member"].partition("@")[0]) == ("standby", standby)
     # It waits for the operator's word, as the register has forgotten it.

@@ -1,4 +1,4 @@
-"""The builtin campaign `protection` for real: two hosts, both blows, and what the clients saw."""
+"""The builtin campaign `protection` for real: two hosts, both faults, and what the clients saw."""
 
 import os
 from pathlib import Path
@@ -18,13 +18,13 @@ def test_a_host_dies_in_both_ways_and_the_client_loses_nothing(tmp_path: Path) -
     run, shown = finished_run(start_run(tmp_path, "protection", "--short"), tmp_path)
     trials = {trial.record.cell.measurement: trial for trial in run.measured}
     assert len(trials) == 4
-    for blow in ("killed", "silent"):
-        seen = trials[f"failover-{blow}-100ms-net"].result(Failover)
+    for fault in ("killed", "silent"):
+        seen = trials[f"failover-{fault}-100ms-net"].result(Failover)
         assert (seen.violations, seen.tcp_lived, seen.pages_wrong) == ({}, True, 0)
         assert seen.acknowledged > 0
-        assert 0 < seen.decision_to_running_ns < seen.blow_to_running_ns
+        assert 0 < seen.decision_to_running_ns < seen.fault_to_running_ns
         # What the client waited for is at least as long as nobody ran.
-        assert seen.blow_to_running_ns < min(seen.silence_tcp_ns, seen.silence_udp_ns)
+        assert seen.fault_to_running_ns < min(seen.silence_tcp_ns, seen.silence_udp_ns)
         assert seen.checkpoints is not None
         assert seen.checkpoints.shipped_bytes > 0
     protected = trials["roundtrip-100ms-net"].result(RoundTrips)

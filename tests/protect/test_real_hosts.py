@@ -57,7 +57,7 @@ rate = [50]
 probe = "call"
 duration = "2s"
 mode = ["net+bypass"]
-placement = ["together", "apart"]
+roles = ["together", "apart"]
 streams = [4]
 
 [[probes]]
@@ -97,9 +97,9 @@ def test_a_campaign_is_measured_on_hosts_over_ssh(machines: MachinesOverSsh, tmp
     # The moments are told by other clocks, which are the same one in truth.
     error_ns = failed_over.clock_error_ns
     assert error_ns > 0
-    assert -error_ns < failed_over.blow_to_detection_ns < failed_over.blow_to_running_ns + error_ns
-    assert failed_over.blow_to_answer_ns is not None
-    assert failed_over.blow_to_running_ns < failed_over.blow_to_answer_ns + error_ns
+    assert -error_ns < failed_over.fault_to_detection_ns < failed_over.fault_to_running_ns + error_ns
+    assert failed_over.fault_to_answer_ns is not None
+    assert failed_over.fault_to_running_ns < failed_over.fault_to_answer_ns + error_ns
 
     for name in ("call-100ms-net+bypass-4", "call-100ms-net+bypass-apart-4"):
         called = results[name].result(Calls)
@@ -112,7 +112,7 @@ def test_a_campaign_is_measured_on_hosts_over_ssh(machines: MachinesOverSsh, tmp
     assert (kept.dialogues.ended, kept.voice.heard, kept.registrations.lost) == (2, 4, 0)
     assert 0 < kept.registrations.acknowledged <= kept.registrations.sent
     assert kept.clock_error_ns > 0
-    assert kept.blown_ns - kept.clock_error_ns < kept.running_ns
+    assert kept.fault_ns - kept.clock_error_ns < kept.running_ns
     assert "When the server's host dies while phones register" in shown
     assert [machines.left_on(name) for name in ADDRESSES] == [[], []]
 

@@ -60,7 +60,7 @@ def _record(hosts: TwoHosts) -> dict[str, Any]:
 def _alarmed(hosts: TwoHosts, member: MemberStatus, since: int) -> MemberStatus | None:
     status = hosts.status(member.host)
     assert status is not None
-    assert status.pid == member.pid, f"the healthy member was given up\n{hosts.last_words()}"
+    assert status.pid == member.pid, f"the healthy member was given up\n{hosts.log_tail()}"
     return status if status.register_went_back > since else None
 
 
@@ -75,7 +75,7 @@ def test_a_healthy_guest_goes_on_and_may_fail_over_thereafter(hosts: TwoHosts) -
     own["term"] -= 1
     for number, older in enumerate((backup, json.dumps(own), "-")):
         _register(hosts, older)
-        status = await_that(lambda since=number: _alarmed(hosts, active, since), hosts.last_words)  # type: ignore[misc]
+        status = await_that(lambda since=number: _alarmed(hosts, active, since), hosts.log_tail)  # type: ignore[misc]
         assert any("the register went back" in warning for warning in status.warnings)
         assert status.term == active.term
         counting.await_answers()
@@ -105,7 +105,7 @@ def test_a_standby_that_the_register_has_forgotten_waits_for_the_operators_word(
         status = hosts.status(standby)
         return status if status is not None and status.register_went_back else None
 
-    status = await_that(waits, hosts.last_words)
+    status = await_that(waits, hosts.log_tail)
     assert status.role == "standby"
     assert any("--force" in warning for warning in status.warnings)
     hosts.control(standby).failover(force=True)

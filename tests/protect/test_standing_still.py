@@ -44,7 +44,7 @@ def await_alone(watched: Watched, host: str) -> None:
         status = watched.hosts.status(host)
         return status is not None and status.role in ("solo", "active") and status.standby is None
 
-    await_that(is_alone, lambda: f"{host} does not go on alone\n{watched.hosts.last_words()}")
+    await_that(is_alone, lambda: f"{host} does not go on alone\n{watched.hosts.log_tail()}")
     watched.hosts.ask("status")
 
 

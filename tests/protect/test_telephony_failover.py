@@ -51,12 +51,12 @@ def test_no_acknowledged_registration_is_lost_with_its_host(tmp_path: Path) -> N
     for name, trial in trials.items():
         seen = trial.result(RegistrationFailover)
         assert (seen.lost, seen.lost_users, seen.unanswered) == (0, [], 0), name
-        # The blow fell into the load.
+        # The fault fell into the load.
         assert 0 < seen.acknowledged_before < seen.acknowledged == seen.sent == seen.users == 200, name
-        assert 0 < seen.blow_to_detection_ns < seen.blow_to_running_ns, name
-        assert seen.blow_to_answer_ns is not None
+        assert 0 < seen.fault_to_detection_ns < seen.fault_to_running_ns, name
+        assert seen.fault_to_answer_ns is not None
         assert seen.silence_ns is not None
-        assert seen.blow_to_running_ns < seen.blow_to_answer_ns, name
+        assert seen.fault_to_running_ns < seen.fault_to_answer_ns, name
         assert sum(seen.over_time.answers) <= seen.acknowledged, name
     assert "When the server's host dies while phones register" in shown
 

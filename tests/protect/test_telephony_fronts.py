@@ -61,7 +61,7 @@ class Stages:
             server.start()
         self.fronts.start([self.primaries[name] for name in PRIMARIES[:2]])
         for server, address in zip(self._servers, self.primaries.values(), strict=True):
-            await_answer(self.client, address, 20.0, server.last_words)
+            await_answer(self.client, address, 20.0, server.log_tail)
         self.fronts.await_ready()
 
     def stop(self) -> None:

@@ -123,7 +123,7 @@ def own_laboratory() -> Iterator[Laboratory]:
 
 def test_a_phone_registers_at_a_protected_server_apart_from_its_media(own_laboratory: Laboratory) -> None:
     laboratory, stand = own_laboratory, Stand(own_laboratory)
-    place = GuestPlace(stand, "apart", "net", placement="apart", timing=PATIENT_TIMING)
+    place = GuestPlace(stand, "apart", "net", roles="apart", timing=PATIENT_TIMING)
     place.start()
     try:
         place.await_ready()
@@ -137,12 +137,12 @@ def test_a_phone_registers_at_a_protected_server_apart_from_its_media(own_labora
         assert min(used.server_ns, used.host_ns) > 0
         # A standby that is lost in the middle is not passed over in silence: the output is not held from then on.
         active, from_ns = place.await_protected(), time.monotonic_ns()
-        place.refuse_lapse(active, from_ns)
+        place.check_protected(active, from_ns)
         standby = stand.host("b").look(place.signalling.name).member
         assert standby is not None
         assert standby.pid is not None
         os.kill(standby.pid, signal.SIGKILL)
-        assert poll(lambda: _lapsed(place, active, from_ns), 30.0)
+        assert poll(lambda: _was_unprotected(place, active, from_ns), 30.0)
         place.await_protected(frozenset({standby.pid}))
     finally:
         place.stop()
@@ -162,9 +162,9 @@ def test_a_guest_that_ends_before_its_server_answers_is_named_at_once(own_labora
         place.stop()
 
 
-def _lapsed(place: GuestPlace, members: Sequence[MemberStatus], from_ns: int) -> bool:
+def _was_unprotected(place: GuestPlace, members: Sequence[MemberStatus], from_ns: int) -> bool:
     try:
-        place.refuse_lapse(members, from_ns)
+        place.check_protected(members, from_ns)
     except NotProtectedError:
         return True
     return False

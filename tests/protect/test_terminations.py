@@ -101,14 +101,14 @@ def test_a_member_without_standby_stays_until_somebody_takes_the_machine(hosts: 
     before = hosts.settled()
     member, _ = _pids(before)
     hosts.power_off(other(before.host))
-    await_that(lambda: (status := hosts.status(before.host)) is not None and status.role == "solo", hosts.last_words)
+    await_that(lambda: (status := hosts.status(before.host)) is not None and status.role == "solo", hosts.log_tail)
     os.kill(member, signal.SIGTERM)
 
     def says_why() -> bool:
         status = hosts.status(before.host)
         return status is not None and any("was asked to leave" in text for text in status.warnings)
 
-    await_that(says_why, hosts.last_words)
+    await_that(says_why, hosts.log_tail)
     hosts.ask("status")
     hosts.start_daemon(other(before.host))
     hosts.await_end(member)

@@ -116,7 +116,7 @@ def test_hosts_are_upgraded_one_after_the_other_and_nothing_is_lost(
             # The first host cannot ask one of the release before for its machine; the second one can.
             knows = was is None or host == "b"
             done = protect(stand.state, "upgrade", "--host", host, "--", *command, prefix=on(host))
-            assert done.returncode == (0 if knows else 3), f"{done.stderr}\n{stand.last_words()}"
+            assert done.returncode == (0 if knows else 3), f"{done.stderr}\n{stand.log_tail()}"
             for guest in guests:
                 now = guest.await_ready()
                 was_here = before[guest.vm.name].host == host

@@ -36,7 +36,7 @@ _PACKETS = re.compile(r"^packets:\s+(?P<sent>\d+)\s+(?P<received>\d+)", re.MULTI
 class EncryptedCall:
     """What was on the wire of a call, and what its encrypted phone says of it."""
 
-    blown_ns: int
+    fault_ns: int
     ended_ns: int
     """When the caller was told to hang up."""
     to_caller: list[Datagram]
@@ -63,20 +63,20 @@ class EncryptedCall:
         return [one for one in datagrams if moment_ns < one.at_ns < self.ended_ns]
 
     def silence_ns(self, datagrams: list[Datagram]) -> int:
-        """Give the longest time without a packet that ends after the blow, up to the end of the call."""
+        """Give the longest time without a packet that ends after the fault, up to the end of the call."""
         times = [one.at_ns for one in datagrams if one.at_ns < self.ended_ns] + [self.ended_ns]
-        return max(later - earlier for earlier, later in pairwise(times) if later > self.blown_ns)
+        return max(later - earlier for earlier, later in pairwise(times) if later > self.fault_ns)
 
 
 def make_encrypted_call(
-    laboratory: Laboratory, server: str, blow: Callable[[], int], *, before_s: float, after_s: float
+    laboratory: Laboratory, server: str, fault: Callable[[], int], *, before_s: float, after_s: float
 ) -> EncryptedCall:
     """Make a call, have something happen in its middle, hang up.
 
     Args:
         laboratory: Has the client, where both phones are.
         server: The address of proxy and relay.
-        blow: Happens in the middle, and gives the moment of the monotonic clock in ns.
+        fault: Happens in the middle, and gives the moment of the monotonic clock in ns.
         before_s: How long the phones speak before it.
         after_s: How long they do so after it has returned.
     """
@@ -91,7 +91,7 @@ def make_encrypted_call(
             phones[_CALLER] = _start(laboratory, folder, server, _CALLER, f"/dial sip:{_CALLEE}@{server}")
             _await_secure(folder / _CALLER / "said", phones[_CALLER])
             time.sleep(before_s)
-            blown_ns = blow()
+            fault_ns = fault()
             time.sleep(after_s)
             ended_ns = time.monotonic_ns()
             # The callee would answer a BYE only as long as it lives.
@@ -106,10 +106,10 @@ def make_encrypted_call(
     said = (folder / _CALLER / "said").read_text("utf-8", "replace")
     packets = _PACKETS.search(said)
     assert packets is not None, said[-2000:]
-    return _seen(tap.datagrams(), blown_ns, ended_ns, server, int(packets["received"]))
+    return _seen(tap.datagrams(), fault_ns, ended_ns, server, int(packets["received"]))
 
 
-def _seen(datagrams: list[Datagram], blown_ns: int, ended_ns: int, server: str, heard: int) -> EncryptedCall:
+def _seen(datagrams: list[Datagram], fault_ns: int, ended_ns: int, server: str, heard: int) -> EncryptedCall:
     def media(first_port: int, *, to_phone: bool) -> list[Datagram]:
         ports = range(first_port, first_port + 100)
         return [
@@ -122,7 +122,7 @@ def _seen(datagrams: list[Datagram], blown_ns: int, ended_ns: int, server: str, 
 
     answers = [one for one in datagrams if one.message == "200 BYE" and one.destination_port == _SIP_PORTS[_CALLER]]
     return EncryptedCall(
-        blown_ns=blown_ns,
+        fault_ns=fault_ns,
         ended_ns=ended_ns,
         to_caller=media(_MEDIA_PORTS[_CALLER], to_phone=True),
         from_caller=media(_MEDIA_PORTS[_CALLER], to_phone=False),

@@ -19,7 +19,7 @@ from stealtime.protect.control import ControlError
 from stealtime.protect.status import MemberStatus
 
 DEATHS = ("kill", "kill-guest")
-BLOWS = ("kill-qemu", "kill-member", "power-off", "cut-link")
+FAULTS = ("kill-qemu", "kill-member", "power-off", "cut-link")
 
 ACTIVE_POINTS = (
     "before-stop",
@@ -74,7 +74,7 @@ POINTS = (
 )
 MOVING = (*ACTIVE_POINTS, *SUCCESSION_POINTS, *LATE, *PORT_FAULTS, ACTIVE_DIES)
 """After these the guest is on the other host, whatever else happens."""
-BLOWS_AND_FAULTS = (*BLOWS, *PORT_FAULTS, *REGISTER_FAULTS, *MOVES)
+ALL_FAULTS = (*FAULTS, *PORT_FAULTS, *REGISTER_FAULTS, *MOVES)
 """Of these, one after the other, a long campaign is made, beside one pass of each point."""
 LONGEST_REPROTECTION_S = 60.0
 """On an idle host it takes 1 to 2 s."""
@@ -105,7 +105,7 @@ class Campaign:
         self.hosts.ask("status")
         self.done[what] += 1
         self.moved += after.host != before.host
-        # With the default deadlines an overloaded host may be missed between two blows.
+        # With the default deadlines an overloaded host may be missed between two faults.
         self.moved += before.host != self.last_host
         self.last_host = after.host
 
@@ -229,14 +229,14 @@ class Campaign:
         try:
             await_that(
                 lambda: any(status is not None and status.role == "solo" for status in map(self.hosts.status, HOSTS)),
-                lambda: f"nobody goes on alone\n{self.hosts.last_words()}",
+                lambda: f"nobody goes on alone\n{self.hosts.log_tail()}",
             )
         finally:
             self.hosts.laboratory.mend(before.host, "replication")
         # Who asked first need not be who gets it.
         ended = await_that(
             lambda: [pid for pid in (_pid(before), standby_pid) if not lives(pid)],
-            lambda: f"both members stay\n{self.hosts.last_words()}",
+            lambda: f"both members stay\n{self.hosts.log_tail()}",
         )
         return ended[0]
 

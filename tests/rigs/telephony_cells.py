@@ -76,8 +76,8 @@ def failover(**changes: Any) -> RegistrationFailover:
     values: dict[str, Any] = {
         "host": "a", "rate_per_s": 200.0, "users": 400, "sent": 400, "acknowledged": 400, "acknowledged_before": 200,
         "lost": 0, "lost_users": [], "unanswered": 0, "retransmissions": 20, "connections_failed": 0,
-        "silence_ns": 200 * MS, "blow_to_detection_ns": 120 * MS, "blow_to_running_ns": 130 * MS,
-        "blow_to_answer_ns": 190 * MS,
+        "silence_ns": 200 * MS, "fault_to_detection_ns": 120 * MS, "fault_to_running_ns": 130 * MS,
+        "fault_to_answer_ns": 190 * MS,
         "over_time": AnswersOverTime(
             step_ns=20 * MS, first_step_ns=-1_000 * MS, answers=[4] * 50 + [0] * 10 + [8] * 20 + [0] * 120
         ),
@@ -101,7 +101,7 @@ def two_stage_failover(**changes: Any) -> TwoStageFailover:
             host="d", acknowledged=300, unanswered=0, lost=0, lost_users=[], before=240, moved=80,
             boot_to_ready_ns=9_000 * MS, ready_to_dealt_ns=1_300 * MS,
         ),
-        "blow_to_detection_ns": 120 * MS, "blow_to_running_ns": 130 * MS, "blow_to_answer_ns": 190 * MS,
+        "fault_to_detection_ns": 120 * MS, "fault_to_running_ns": 130 * MS, "fault_to_answer_ns": 190 * MS,
         "over_time": whole.over_time, "others_over_time": whole.over_time.model_copy(update={"answers": [4] * 200}),
     }  # fmt: skip
     return TwoStageFailover(**{**values, **changes})
@@ -133,7 +133,7 @@ def some_cells() -> list[TelephonyFigures]:
         cell_of(GUEST, "register", {**net, "share": 0.5}, [registrations(1_200)]),
         cell_of(GUEST, "register-failover", {**net, "rate_per_s": 200}, [failover()]),
         cell_of(GUEST, "register-failover", {**net, "mode": "no-net", "rate_per_s": 200}, [
-            failover(lost=6, lost_users=["phone9-000197"], silence_ns=None, blow_to_answer_ns=None)
+            failover(lost=6, lost_users=["phone9-000197"], silence_ns=None, fault_to_answer_ns=None)
         ]),
         cell_of(GUEST, "two-stage-failover", {**net, "primaries": 3, "rate_per_s": 200}, [two_stage_failover()]),
     ]  # fmt: skip

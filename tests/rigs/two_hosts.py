@@ -93,9 +93,9 @@ class TwoHosts(CountingGuest):
         """Have a host receive machines after its power came back."""
         self.stand.start_daemon(name)
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of all logs, which go with the laboratory."""
-        return self.stand.last_words()
+        return self.stand.log_tail()
 
     def pid(self, name: str) -> int:
         """Give the pid of the member on a host."""
@@ -114,13 +114,13 @@ class TwoHosts(CountingGuest):
 
     def await_running(self, name: str) -> None:
         """Wait until the guest runs on a host, protected or not."""
-        await_that(lambda: self.running(name), lambda: f"{name} does not take over\n{self.last_words()}")
+        await_that(lambda: self.running(name), lambda: f"{name} does not take over\n{self.log_tail()}")
 
     def strike(self, action: str, point: str = "now", passes: int = 1) -> MemberStatus:
         """Break the active member or its guest while it is protected, without stopping anything before.
 
-        The member does it to itself: between a look from outside and a blow an overloaded host may end the protection,
-        and the blow would rightly end the machine. A member that stood still meanwhile would let its standby come to
+        The member does it to itself: between a look from outside and a fault an overloaded host may end the protection,
+        and the fault would rightly end the machine. A member that stood still meanwhile would let its standby come to
         rest.
 
         Args:
@@ -148,18 +148,18 @@ class TwoHosts(CountingGuest):
             return False
         return True
 
-    def await_fault(self, name: str, point: str, blow: Callable[[], object]) -> None:
-        """Wait until a member that stands by has come to a step at which ``blow`` tells it to break."""
+    def await_fault(self, name: str, point: str, fault: Callable[[], object]) -> None:
+        """Wait until a member that stands by has come to a step at which ``fault`` tells it to break."""
         log = self.state.host(name).log
         seen = log.stat().st_size
-        blow()
+        fault()
 
         def has_come() -> bool:
             with log.open("rb") as file:
                 file.seek(seen)
                 return f"at {point}\n".encode() in file.read()
 
-        await_that(has_come, lambda: f"{name} does not come to {point}\n{self.last_words()}", poll_s=0.002)
+        await_that(has_come, lambda: f"{name} does not come to {point}\n{self.log_tail()}", poll_s=0.002)
 
     def kill_active(self) -> MemberStatus:
         """Kill the active member as :meth:`strike` does, and wait until its process is gone; give who was active."""
@@ -175,7 +175,7 @@ class TwoHosts(CountingGuest):
 
     def await_end(self, pid: int) -> None:
         """Wait until a process is gone."""
-        await_that(lambda: not lives(pid), lambda: f"the process {pid} does not end\n{self.last_words()}")
+        await_that(lambda: not lives(pid), lambda: f"the process {pid} does not end\n{self.log_tail()}")
         self.killed_ns[pid] = time.monotonic_ns()
 
     def power_off(self, name: str) -> None:
@@ -187,7 +187,7 @@ class TwoHosts(CountingGuest):
         """Wait until a process has met SIGSTOP."""
         await_that(
             lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED,
-            lambda: f"the process {pid} does not stop\n{self.last_words()}",
+            lambda: f"the process {pid} does not stop\n{self.log_tail()}",
         )
 
 
@@ -255,9 +255,9 @@ class Counting:
             silent_s = [float(text) for text in _SILENT.findall(lines[-1])] if lines else []
             return len(silent_s) == len(_PROTOCOLS) and max(silent_s) < _ANSWERED_WITHIN_S
 
-        await_that(is_answered, lambda: f"{self._progress()[-3:]}\n{self._hosts.last_words()}")
+        await_that(is_answered, lambda: f"{self._progress()[-3:]}\n{self._hosts.log_tail()}")
         last = self._progress()[-1]
-        assert last.endswith("violations 0"), f"{last}\n{self._hosts.last_words()}"
+        assert last.endswith("violations 0"), f"{last}\n{self._hosts.log_tail()}"
 
     def end(self) -> dict[str, Any]:
         """Let it check the guest's memory, and give what it has seen."""

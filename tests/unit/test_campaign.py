@@ -289,3 +289,10 @@ def test_rt_throttling_is_lifted_where_the_campaign_says(written: str, lifted: l
     text = f'name = "x"\nlift_rt_throttling = {written}\n[[probes]]\nprobe = "tick"\nduration = "1s"\n'
     campaign = read_campaign(text, "x.toml")
     assert [name for name in ("native", "uml", "ssh:box") if campaign.lifts_rt_throttling(name)] == lifted
+
+
+def test_a_key_of_an_earlier_version_is_read_with_a_hint(caplog: pytest.LogCaptureFixture) -> None:
+    table = '[[probes]]\nprobe = "failover"\nduration = "5s"\n'
+    (cells,) = read_campaign(f'name = "x"\n{table}blow = ["silent"]\n', "mine.toml").probes  # old name
+    assert [one["fault"] for one in cells.parameter_sets()] == ["silent"]
+    assert "hint: mine.toml: the key `blow` of the probe failover is called `fault` now" in caplog.text

@@ -104,7 +104,7 @@ def test_a_junit_file_that_cannot_be_written_costs_no_answer(
     ended = stealtime(*SHORT, *json_option, "--junit", "/dev/full")
     assert ended.code == 1
     if json_option:
-        assert json.loads(ended.out)["schema_version"] == 1
+        assert json.loads(ended.out)["schema_version"] == 2
     else:
         assert "One in a thousand" in ended.out
     assert "1 cells failed: uml.alone.switch-10.r1" in ended.err

@@ -214,7 +214,7 @@ def _cell(probe: str, *results: Any) -> CellFigures:
 
 def test_phones_are_held_by_the_longest_time_without_an_answer() -> None:
     silent, answered = telephony_cells.failover(silence_ns=None), telephony_cells.failover()
-    never_again = telephony_cells.failover(blow_to_answer_ns=None)
+    never_again = telephony_cells.failover(fault_to_answer_ns=None)
     assert verdict(_cell("register-failover", answered), 250 * MS) == ("passed", 200e6, None)
     assert verdict(_cell("register-failover", answered), 150 * MS)[0] == "exceeded"
     why = "after 1 of 2 failovers phones were not answered any more"

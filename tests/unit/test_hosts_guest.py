@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from stealtime.hosts.clock_offset import ClockOffset, Moment
-from stealtime.hosts.guest import Guest, LapsedError, lose_host
+from stealtime.hosts.guest import Guest, ProtectionLostError, lose_host
 from stealtime.hosts.host import Seen
 from stealtime.hosts.waiting import Waiting
 from stealtime.protect.status import MemberStatus
@@ -58,9 +58,9 @@ def went_on(at_ms: int) -> dict[str, Any]:
 def test_a_failover_is_told_by_our_clock_with_the_error_of_both_others() -> None:
     active = member("a", "active")
     hosts = (FarHost("a", active), FarHost("b", member("b", "solo", resume_ns=9 * MS), went_on(50), went_on(180)))
-    blow = lose_host([guest(*hosts)], [active], "b")
-    assert (blow.struck_ns, blow.running_ns, blow.detected_ns) == (100 * MS, 180 * MS, 171 * MS)
-    assert (blow.died, blow.survived, blow.error_ns) == ("a", "b", 2 * ERROR_NS)
+    fault = lose_host([guest(*hosts)], [active], "b")
+    assert (fault.struck_ns, fault.running_ns, fault.detected_ns) == (100 * MS, 180 * MS, 171 * MS)
+    assert (fault.died, fault.survived, fault.error_ns) == ("a", "b", 2 * ERROR_NS)
 
 
 def test_an_event_that_may_have_been_after_a_moment_counts_and_one_that_was_before_does_not() -> None:
@@ -77,8 +77,8 @@ def test_a_state_that_may_have_been_entered_before_is_no_lapse() -> None:
     def lapsed(at_ms: int, mode: str = "net") -> bool:
         event = {"event": "state", "state": "Reclaiming", "pid": 7, "monotonic_ns": AHEAD_NS + at_ms * MS}
         try:
-            guest(FarHost("a", active, event), mode=mode).refuse_lapse(active, 100 * MS)
-        except LapsedError:
+            guest(FarHost("a", active, event), mode=mode).check_protected(active, 100 * MS)
+        except ProtectionLostError:
             return True
         return False
 

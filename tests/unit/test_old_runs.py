@@ -10,6 +10,7 @@ from command import Command, make_command
 from stealtime.store.durations import Durations
 from stealtime.store.model import SCHEMA_VERSION
 from stealtime.store.run import Run, find_run
+from stealtime.store.upgrade import upgrade
 from stealtime.vocabulary.readings import Absent
 
 STORED = Path(__file__).parents[1] / "golden" / "runs"
@@ -72,3 +73,17 @@ def test_a_stored_run_is_shown_drawn_exported_and_compared(version: int, tmp_pat
     pairs = [(one[name], one[f"b_{name.removeprefix('a_')}"]) for one in statistics for name in one if name[:2] == "a_"]
     assert len(pairs) >= len(statistics)
     assert all(first == second for first, second in pairs)
+
+
+def test_keys_that_studies_had_before_are_read_by_their_names_of_now() -> None:
+    trial = {"cell": {"parameters": {"blow": "silent"}}, "result": {"blow_to_running_ns": 5, "lapses": 1}}  # old name
+    assert upgrade(trial) == {
+        "cell": {"parameters": {"fault": "silent"}},
+        "result": {"fault_to_running_ns": 5, "retries": 1},
+    }
+    probes = [{"probe": "failover", "blow": ["killed"]}, {"probe": "tick"}]  # old name
+    manifest = {"planned": [{"parameters": {"blow": "killed"}}], "campaign": {"probes": probes}}  # old name
+    assert upgrade(manifest) == {
+        "planned": [{"parameters": {"fault": "killed"}}],
+        "campaign": {"probes": [{"probe": "failover", "fault": ["killed"]}, {"probe": "tick"}]},
+    }

@@ -40,7 +40,7 @@ MS = 1_000_000
 WHY = "the voice was not synchronous"
 COUNTED: dict[str, Any] = {"requests": 51, "acknowledged": 50, "violations": {}, "checkpoints": None}
 FAILOVER = Failover(
-    **COUNTED, host="a", silence_tcp_ns=300 * MS, silence_udp_ns=200 * MS, blow_to_running_ns=80 * MS,
+    **COUNTED, host="a", silence_tcp_ns=300 * MS, silence_udp_ns=200 * MS, fault_to_running_ns=80 * MS,
     decision_to_running_ns=9 * MS, tcp_lived=True, pages_wrong=0,
 )  # fmt: skip
 CALLS = Calls(dialogues=_dialogues(), voice=_voice(), server_cpu_ns=5, host_cpu_ns=10, elapsed_ns=100)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.protect.ending import ending_error, last_reason, parse_last_words
+from stealtime.protect.ending import ending_error, last_reason, parse_log_tail
 
 EVENT = '{"monotonic_ns":1,"event":"began"}'
 
@@ -26,7 +26,7 @@ EVENT = '{"monotonic_ns":1,"event":"began"}'
     ],
 )
 def test_the_last_words_are_those_of_this_life(lines: list[str], reason: str | None, hint: str | None) -> None:
-    assert parse_last_words(lines) == (reason, hint)
+    assert parse_log_tail(lines) == (reason, hint)
 
 
 def test_the_log_is_named_whatever_it_says(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.planner import plan
 from stealtime.hosts.clock_offset import SAME_CLOCK
 from stealtime.hosts.counting import see_protected, unanswered_protocols
-from stealtime.hosts.guest import Guest, LapsedError
+from stealtime.hosts.guest import Guest, ProtectionLostError
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.status import MemberStatus
 from stealtime.report.page.html import write_report
@@ -45,7 +45,7 @@ class ScriptedStage:
     """Gives results whose every figure follows from the repetition."""
 
     violations: dict[str, int]
-    lapses: int = 0
+    retries: int = 0
     fails: str | None = None
 
     async def measure(self, cell: PlannedCell, _keep: KeepPart) -> Measured:
@@ -81,8 +81,8 @@ class ScriptedStage:
             )  # fmt: skip
         return Failover(
             requests=51, acknowledged=50, violations=self.violations, checkpoints=checkpoints, host="a",
-            silence_tcp_ns=(300 + number) * MS, silence_udp_ns=200 * MS, blow_to_running_ns=80 * MS,
-            decision_to_running_ns=9 * MS, tcp_lived=not self.violations, pages_wrong=0, lapses=self.lapses,
+            silence_tcp_ns=(300 + number) * MS, silence_udp_ns=200 * MS, fault_to_running_ns=80 * MS,
+            decision_to_running_ns=9 * MS, tcp_lived=not self.violations, pages_wrong=0, retries=self.retries,
         )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def test_it_is_planned_run_stored_and_shown(
 def test_its_document_holds_each_repetition_and_interval(stealtime: Command, played: ScriptedStage) -> None:
     document = json.loads(stealtime("run", "protection", "--json").out)
     assert {cell["study"] for cell in document["cells"]} == {"protection"}
-    killed = next(cell for cell in document["cells"] if cell["parameters"].get("blow") == "killed")
+    killed = next(cell for cell in document["cells"] if cell["parameters"].get("fault") == "killed")
     silence = next(one for one in killed["figures"] if one["name"] == "silence_tcp_ns")
     assert sorted(silence["of_repetitions"]) == [301 * MS, 302 * MS, 303 * MS, 304 * MS]
     assert silence["p50"] == median(silence["of_repetitions"])
@@ -180,7 +180,7 @@ def test_what_must_not_happen_is_told_loudly(stealtime: Command, played: Scripte
 
 
 def test_trials_that_were_begun_anew_are_told(stealtime: Command, played: ScriptedStage) -> None:
-    played.lapses = 2
+    played.retries = 2
     shown = stealtime("run", "protection", "--short").out
     assert "begun anew 2x, because the guest lost its standby" in " ".join(shown.split())
 
@@ -282,9 +282,9 @@ def test_a_guest_that_lost_its_standby_meanwhile_is_not_measured(
     if not is_lapse:
         refuse()
         return
-    with pytest.raises(LapsedError, match="its member was Reclaiming"):
+    with pytest.raises(ProtectionLostError, match="its member was Reclaiming"):
         refuse()
     seen |= {"violations": [{"kind": "forgotten"}], "violations_total": 1}
     with pytest.raises(StealtimeError, match="forgotten") as caught:
         refuse()
-    assert not isinstance(caught.value, LapsedError), "what must not happen is not tried again"
+    assert not isinstance(caught.value, ProtectionLostError), "what must not happen is not tried again"

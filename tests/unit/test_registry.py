@@ -6,7 +6,7 @@ import pytest
 
 from stealtime.lab.platforms import native, registry, uml
 from stealtime.lab.platforms.agent_binary import find_agent
-from stealtime.lab.platforms.failure import last_words, read_tail
+from stealtime.lab.platforms.failure import log_tail, read_tail
 from stealtime.lab.platforms.process import guarded
 from stealtime.lab.platforms.qemu import QemuPlatform
 from stealtime.lab.platforms.qemu_flavour import FLAVOURS
@@ -85,11 +85,11 @@ def test_a_guarded_command_starts_on_its_cpus_and_dies_with_us(monkeypatch: pyte
 
 def test_last_words_are_the_panic_or_the_last_line_without_control_sequences(tmp_path: Path) -> None:
     log = tmp_path / "serial.log"
-    assert last_words(log) == "nothing on its console"
+    assert log_tail(log) == "nothing on its console"
     log.write_bytes(b"\x1bc\x1b[?7l\x1b[2J[    0.5] first\r\n[    1.5] Run /init as init process\r\n\r\n")
-    assert last_words(log) == "its last line: Run /init as init process"
+    assert log_tail(log) == "its last line: Run /init as init process"
     log.write_bytes(b"[ 1.0] Kernel panic - not syncing: VFS: Unable to mount root fs\r\n[ 1.1] ---[ end ]---\r\n")
-    assert last_words(log) == "it said: Kernel panic - not syncing: VFS: Unable to mount root fs"
+    assert log_tail(log) == "it said: Kernel panic - not syncing: VFS: Unable to mount root fs"
     log.write_bytes(b"\n".join(b"line %d" % number for number in range(5000)))
     assert read_tail(log).splitlines()[-1] == "line 4999"
     assert len(read_tail(log).splitlines()) == 25

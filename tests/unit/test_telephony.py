@@ -149,14 +149,14 @@ def test_statistics_without_a_column_are_refused_by_name() -> None:
         parse_statistics("SuccessfulCall(C);\n1;\n")
 
 
-def test_the_silence_is_the_longest_gap_that_ends_after_the_blow() -> None:
-    # 300 before the blow at 1,000 is longer, and over before it.
+def test_the_silence_is_the_longest_gap_that_ends_after_the_fault() -> None:
+    # 300 before the fault at 1,000 is longer, and over before it.
     assert silence_ns([100, 600, 900, 1_150, 1_200, 1_700], [], 1_000) == 500
     assert silence_ns([900, 1_150, 1_200], [], 1_000) == 250
     assert silence_ns([900, 950], [], 1_000) is None
 
 
-def test_an_answer_that_was_on_its_way_at_the_blow_ends_no_silence() -> None:
+def test_an_answer_that_was_on_its_way_at_the_fault_ends_no_silence() -> None:
     # One more at 1,003, and none to whoever asked later.
     assert silence_ns([900, 950, 1_003], [1_010, 1_100], 1_000) is None
     # Whoever was lost in the middle may be one of many who were answered.
@@ -164,11 +164,11 @@ def test_an_answer_that_was_on_its_way_at_the_blow_ends_no_silence() -> None:
     assert silence_ns([], [1_010], 1_000) is None
 
 
-def test_answers_are_counted_in_steps_around_the_blow() -> None:
-    blow_ns = 10_000_000_000
-    steps = over_time([blow_ns - 1, blow_ns, blow_ns + 1, blow_ns + 20_000_000, blow_ns + 9_000_000_000], blow_ns)
-    at_blow = -steps.first_step_ns // steps.step_ns
-    assert steps.answers[at_blow - 1 : at_blow + 2] == [1, 2, 1]
+def test_answers_are_counted_in_steps_around_the_fault() -> None:
+    fault_ns = 10_000_000_000
+    steps = over_time([fault_ns - 1, fault_ns, fault_ns + 1, fault_ns + 20_000_000, fault_ns + 9_000_000_000], fault_ns)
+    at_fault = -steps.first_step_ns // steps.step_ns
+    assert steps.answers[at_fault - 1 : at_fault + 2] == [1, 2, 1]
     assert sum(steps.answers) == 4
 
 
@@ -257,16 +257,16 @@ def test_the_short_form_replaces_what_its_tables_say() -> None:
     assert sets["registration-rate"] == [{"mode": "off", "transport": "udp"}]
     assert [one["share"] for one in sets["register"] if one["mode"] == "off"] == [0.5, 0.9]
     assert [one["mode"] for one in sets["register-failover"]] == ["net"]
-    assert {one.get("placement") for one in sets["call"]} == {None}
+    assert {one.get("roles") for one in sets["call"]} == {None}
 
 
 def test_two_guests_are_planned_where_a_mode_needs_them_and_not_natively() -> None:
     table = 'name = "x"\nscenarios = ["telephony"]\n[[probes]]\nprobe = "call"\nduration = "1s"\n'
-    text = table + 'mode = ["off", "net+no-net", "replicated"]\nplacement = ["together", "apart"]\n'
+    text = table + 'mode = ["off", "net+no-net", "replicated"]\nroles = ["together", "apart"]\n'
     records = [PlatformRecord(name=name, usable=True, reason="") for name in ("native", "qemu-tcg-paravirt")]
     planned = plan(read_campaign(text, "f"), records, HostCpus((0, 1)))
     placed = {
-        (boot.platform, cell.cell.parameters["mode"], cell.cell.parameters.get("placement"))
+        (boot.platform, cell.cell.parameters["mode"], cell.cell.parameters.get("roles"))
         for boot in planned.boots
         for cell in boot.cells
     }
@@ -277,7 +277,7 @@ def test_two_guests_are_planned_where_a_mode_needs_them_and_not_natively() -> No
         ("qemu-tcg-paravirt", "net+no-net", "apart"),
         ("qemu-tcg-paravirt", "replicated", None),
     }
-    with pytest.raises(UsageError, match=r"the mode 'net\+no-net' needs the placement 'apart'"):
+    with pytest.raises(UsageError, match=r"the mode 'net\+no-net' needs the roles 'apart'"):
         read_campaign(table + 'mode = ["net+no-net"]\n', "f")
 
 

@@ -60,12 +60,12 @@ def _voice(delay_ns: float = 500_000.0, lost: int = 0, sent: int = 10_000, **cha
     return Voice.model_validate({**known, **changed})
 
 
-def _cell(mode: str, delays_ns: list[float], placement: str = "together", **voice: Any) -> JudgedCalls:
+def _cell(mode: str, delays_ns: list[float], roles: str = "together", **voice: Any) -> JudgedCalls:
     results = [
         Calls(dialogues=_dialogues(), voice=_voice(delay_ns, **voice), server_cpu_ns=5, host_cpu_ns=10, elapsed_ns=100)
         for delay_ns in delays_ns
     ]
-    load = CallLoad(streams=1, mode=mode, interval_ns=100 * _MS, placement=placement)
+    load = CallLoad(streams=1, mode=mode, interval_ns=100 * _MS, roles=roles)
     return JudgedCalls("qemu-tcg-paravirt", figures_of(load, results))
 
 
@@ -81,7 +81,7 @@ def _failover(ended: int = 2, lost: int = 0, began_ns: int = 990 * _MS) -> CallF
         dialogues=_dialogues(ended=ended),
         voice=_voice(silence_ns=200 * _MS, silence_began_ns=began_ns),
         registrations=RegistrationsMeanwhile(sent=30, acknowledged=30, lost=lost),
-        blown_ns=1_000 * _MS,
+        fault_ns=1_000 * _MS,
         running_ns=1_100 * _MS,
         moments=[Moment(what="killed", at_ns=1_000 * _MS), Moment(what="runs", at_ns=1_100 * _MS)],
     )
@@ -228,7 +228,7 @@ def test_each_direction_has_its_figures() -> None:
     assert [CALL.value(name, result) for name in names] == [9, 7, 10, 5]
 
 
-def test_a_silence_counts_as_the_gap_of_a_failover_only_where_it_holds_the_blow() -> None:
+def test_a_silence_counts_as_the_gap_of_a_failover_only_where_it_holds_the_fault() -> None:
     assert _failover().gap_ns == 200 * _MS
     assert _failover(began_ns=1_200 * _MS).gap_ns is None
     assert _failover(began_ns=700 * _MS).gap_ns is None
@@ -306,12 +306,12 @@ def test_a_load_of_calls_that_is_not_borne_is_said_but_not_what_a_death_took() -
 
 def test_one_guest_is_held_against_the_two_of_the_source_where_they_were_measured() -> None:
     both = [_cell("no-net", _ALIKE), _cell("net+bypass", _ALIKE), _failed_over(4)]
-    two = _cell("net+no-net", _ALIKE, placement="apart")
+    two = _cell("net+no-net", _ALIKE, roles="apart")
     told = "in two guests: INVITE to 200 2.00 ms instead of 2.00 ms, host side 10.0 % instead of 10.0 %, server 5.0 %"
     assert told not in recommend(both)[0].text
     assert told in recommend([*both, two])[0].text
     # Guests that are apart are no evidence of one that does both.
-    apart = [_cell("no-net", _ALIKE, placement="apart"), _cell("net+bypass", _ALIKE, placement="apart")]
+    apart = [_cell("no-net", _ALIKE, roles="apart"), _cell("net+bypass", _ALIKE, roles="apart")]
     assert {one.verdict for one in recommend(apart)[0].judgements} == {"not judged"}
 
 
@@ -330,7 +330,7 @@ def test_boxes_stand_in_the_order_of_their_numbers() -> None:
     assert delay_figure([]) is None
 
 
-def test_the_time_line_holds_the_gap_of_the_voice_from_the_blow_on() -> None:
+def test_the_time_line_holds_the_gap_of_the_voice_from_the_fault_on() -> None:
     failover = _failed_over(1).figures.failover
     assert failover is not None
     assert (failover.gap_began_ns, failover.gap_ended_ns) == (-10 * _MS, 190 * _MS)

@@ -58,7 +58,7 @@ def test_what_was_lost_is_said_with_a_name() -> None:
 
 
 def test_a_failover_without_an_answer_has_no_silence() -> None:
-    cell = cell_of(GUEST, "register-failover", NET, [failover(silence_ns=None, blow_to_answer_ns=None, unanswered=9)])
+    cell = cell_of(GUEST, "register-failover", NET, [failover(silence_ns=None, fault_to_answer_ns=None, unanswered=9)])
     assert cell.figure("silence_ns").p50 is None
     assert cell.limits == ["after the failover no phone was answered any more (9 of 400 were not)"]
 

@@ -82,10 +82,10 @@ class BareQemu:
         deadline = time.monotonic() + within_s
         while not (self.console.exists() and text in self.console.read_text("utf-8", "replace")):
             if time.monotonic() > deadline:
-                raise MonitorError(f"the guest did not write {text!r} within {within_s:g} s: {self.last_words()}")
+                raise MonitorError(f"the guest did not write {text!r} within {within_s:g} s: {self.log_tail()}")
             time.sleep(0.05)
 
-    def last_words(self, lines: int = 6) -> str:
+    def log_tail(self, lines: int = 6) -> str:
         """Give the end of what it printed, and of what its guest did."""
         said = [
             path.read_text("utf-8", "replace").splitlines()[-lines:]

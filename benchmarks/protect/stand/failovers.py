@@ -12,11 +12,11 @@ from .hosts import Guest, Stand
 
 _BEFORE_S = 0.7
 _AFTER_S = 1.0
-"""The client counts so long before the blow, and after the guest runs again."""
+"""The client counts so long before the fault, and after the guest runs again."""
 
 _MOST_LOST = 5
 
-BLOWS: tuple[Death, ...] = ("killed", "silent")
+FAULTS: tuple[Death, ...] = ("killed", "silent")
 
 OUTAGE_MS = 500
 """What a client may notice of it."""
@@ -26,17 +26,17 @@ OUTAGE_MS = 500
 class Failover:
     """One, seen from the member that took over and from the client."""
 
-    blow: str
+    fault: str
     resume_ms: float
     running_ms: float
-    """From the blow until the guest ran elsewhere."""
+    """From the fault until the guest ran elsewhere."""
     outage_ms: dict[str, float]
     """By protocol."""
     violations: int
     tcp_lived: bool
 
 
-def strike(guest: Guest, blow: Death) -> Failover | None:
+def strike(guest: Guest, fault: Death) -> Failover | None:
     """Let the active member die in one of two ways; None if it just was not protected, and so the guest is no more.
 
     Raises:
@@ -47,16 +47,16 @@ def strike(guest: Guest, blow: Death) -> Failover | None:
     try:
         with guest.counting() as seen:
             time.sleep(_BEFORE_S)
-            died = lose_host([guest], [active], survivor, blow)
+            died = lose_host([guest], [active], survivor, fault)
             time.sleep(_AFTER_S)
     except NotProtectedError:
         return None
     finally:
-        if blow == "silent":
+        if fault == "silent":
             guest.revive(active.host)
     guest.await_ready(unlike=frozenset({active.pid or 0}))
     return Failover(
-        blow=blow,
+        fault=fault,
         resume_ms=(died.running_ns - died.detected_ns) / 1e6,
         running_ms=(died.running_ns - died.struck_ns) / 1e6,
         outage_ms={protocol: ns / 1e6 for protocol, ns in seen["longest_outage_ns"].items()},
@@ -88,7 +88,7 @@ def strike_repeatedly(stand: Stand, strike_once: Callable[[Guest], bool], count:
             continue
         lost += 1
         if lost > _MOST_LOST:
-            raise SystemExit(f"{lost} times nobody took the guest over\n{stand.last_words()}")
+            raise SystemExit(f"{lost} times nobody took the guest over\n{stand.log_tail()}")
         guest.stop()
         guest = _boot(stand, machine)
     guest.stop()

@@ -51,11 +51,11 @@ pub enum GuestError {
     /// QEMU cannot be started or ended.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    #[error("QEMU ended by itself ({status}); its last words: {last_words}")]
+    #[error("QEMU ended by itself ({status}); the end of its log: {log_tail}")]
     Ended {
         status: ExitStatus,
         /// The end of its messages.
-        last_words: String,
+        log_tail: String,
     },
     /// QEMU does not answer or refuses.
     #[error(transparent)]
@@ -94,11 +94,13 @@ pub enum GuestError {
     #[error("the state of the devices cannot be given to QEMU")]
     Load(#[source] io::Error),
     /// QEMU refused the state.
-    #[error("QEMU could not load the state of the devices: its migration is `{status}`; last words: {last_words}")]
+    #[error(
+        "QEMU could not load the state of the devices: its migration is `{status}`; the end of its log: {log_tail}"
+    )]
     LoadFailed {
         status: String,
         /// The end of its messages.
-        last_words: String,
+        log_tail: String,
     },
 }
 
@@ -195,7 +197,7 @@ impl Guest {
         netdev: OwnedFd,
         ram: Arc<RamFile>,
     ) -> Result<Self, GuestError> {
-        // Of each trial the last words count, and there is one again and again.
+        // Of each trial the end counts, and there is one again and again.
         File::create(settings.folder.join(QEMU_LOG))
             .map_err(|source| GuestError::Prepare { what: "log of a trial", source })?;
         // Nothing is tracked, so that nothing is to be preloaded.
@@ -339,10 +341,9 @@ impl Guest {
         let ended = ended.map_err(|error| explain(error, &self.process))?;
         match migration_end(&ended) {
             Some("completed") => Ok(()),
-            status => Err(GuestError::LoadFailed {
-                status: status.unwrap_or("?").into(),
-                last_words: self.process.last_words(),
-            }),
+            status => {
+                Err(GuestError::LoadFailed { status: status.unwrap_or("?").into(), log_tail: self.process.log_tail() })
+            }
         }
     }
 
@@ -380,7 +381,7 @@ fn explain(error: QmpError, process: &QemuProcess) -> GuestError {
         return GuestError::Qmp(error);
     }
     match process.wait_for_end(END_TIMEOUT) {
-        Some(status) => GuestError::Ended { status, last_words: process.last_words() },
+        Some(status) => GuestError::Ended { status, log_tail: process.log_tail() },
         None => GuestError::Qmp(error),
     }
 }

@@ -129,7 +129,7 @@ impl QemuProcess {
     }
 
     /// The end of what it wrote, for messages.
-    pub fn last_words(&self) -> String {
+    pub fn log_tail(&self) -> String {
         read_tail(&self.log).unwrap_or_default()
     }
 }

@@ -275,7 +275,7 @@ impl Qmp {
     /// nothing of it.
     pub fn shutdown(&mut self) -> Option<Shutdown> {
         if self.socket.set_nonblocking(true).is_ok() {
-            // The socket of a QEMU that has ended closes behind its last words.
+            // The socket of a QEMU that has ended closes after what it wrote last.
             let _ = self.drain();
             let _ = self.socket.set_nonblocking(false);
         }

@@ -324,10 +324,7 @@ fn a_machine_that_qemu_does_not_know_is_refused_in_qemus_words() {
     lab.spec.machine = "pc-i440fx-99.9".into();
     let (_peer, netdev) = Peer::pair();
     let refused = lab.try_boot("primary", netdev).err().expect("there is no such machine type");
-    assert!(
-        matches!(&refused, GuestError::Ended { last_words, .. } if last_words.contains("machine type")),
-        "{refused}"
-    );
+    assert!(matches!(&refused, GuestError::Ended { log_tail, .. } if log_tail.contains("machine type")), "{refused}");
 }
 
 #[test]

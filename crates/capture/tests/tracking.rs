@@ -84,7 +84,7 @@ impl Writer {
     fn wait(&mut self) {
         let mut done = [0];
         let answered = self.control.read_exact(&mut done).is_ok();
-        assert!(answered, "the child ended: {:?} {}", self.process.kill(), self.process.last_words());
+        assert!(answered, "the child ended: {:?} {}", self.process.kill(), self.process.log_tail());
     }
 
     fn tell(&mut self, order: Order, page: u64, value: u8) {

@@ -6,7 +6,7 @@ use stealtime_shipping::{CertificateEnd, Identity};
 
 use crate::clock::{now, unix_ns};
 use crate::spec::{RegisterSpec, Spec};
-use crate::words;
+use crate::wording;
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 const DAY_S: i64 = 24 * 3600;
@@ -53,7 +53,7 @@ impl Certificates {
         if now() >= self.look_at {
             self.look_at = now() + LOOK_EVERY;
             for Watched { identity, end, .. } in &mut self.watched {
-                *end = Some(identity.first_end().map_err(|error| words::in_full(&error)));
+                *end = Some(identity.first_end().map_err(|error| wording::in_full(&error)));
             }
         }
     }

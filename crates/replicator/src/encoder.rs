@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::clock::{nanoseconds, now};
 use crate::epoch_log::EpochRow;
 use crate::guest::GuestEvent;
-use crate::{faults, urgency, words};
+use crate::{faults, thread_priority, wording};
 
 /// What comes to the encoder, in order.
 pub enum Parcel {
@@ -53,7 +53,7 @@ impl Encoder {
 
     fn run(self) {
         // It works through everything; the others only when something happens.
-        urgency::be_ordinary();
+        thread_priority::reset();
         let mut link: Option<(LinkSender, PageEncoder)> = None;
         let mut next = None;
         while let Some(parcel) = next.take().or_else(|| self.parcels.recv().ok()) {
@@ -70,7 +70,7 @@ impl Encoder {
                         Ok(following) => next = following,
                         Err(error) => {
                             link = None;
-                            self.tell(GuestEvent::ShippingFailed(words::in_full(&error)));
+                            self.tell(GuestEvent::ShippingFailed(wording::in_full(&error)));
                         }
                     }
                 }
@@ -83,7 +83,7 @@ impl Encoder {
                         Ok(shipped) => self.tell(shipped),
                         Err(error) => {
                             link = None;
-                            self.tell(GuestEvent::ShippingFailed(words::in_full(&error)));
+                            self.tell(GuestEvent::ShippingFailed(wording::in_full(&error)));
                         }
                     }
                     self.give_back(staged);

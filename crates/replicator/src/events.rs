@@ -10,7 +10,7 @@ use stealtime_succession::{Epoch, Term};
 
 use crate::alarms::{Alarm, AlarmKind, Alarms};
 use crate::spec::Spec;
-use crate::{clock, words};
+use crate::{clock, wording};
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -146,10 +146,10 @@ impl EventLog {
             event,
         };
         let text = serde_json::to_string(&line).unwrap_or_else(|error| error.to_string());
-        let text = words::visible(&text);
-        words::say(&text);
+        let text = wording::visible(&text);
+        wording::say(&text);
         if let Err(error) = self.lines.add(format!("{text}\n").as_bytes()) {
-            words::say(&format!("events.jsonl cannot be written: {error}"));
+            wording::say(&format!("events.jsonl cannot be written: {error}"));
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
 
-use crate::words;
+use crate::wording;
 
 /// The steps, in the order in which an epoch and then a failover pass them.
 pub const POINTS: [&str; 23] = [
@@ -155,7 +155,7 @@ impl Faults {
         *armed = None;
         self.is_armed.store(false, Ordering::Release);
         drop(armed);
-        words::say(&format!("fault: {action:?} at {name}"));
+        wording::say(&format!("fault: {action:?} at {name}"));
         self.strike(action);
     }
 

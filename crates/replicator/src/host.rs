@@ -13,7 +13,7 @@ use stealtime_shipping::{Endpoint, LinkError, Listener};
 use crate::clock::now;
 use crate::host_config::HostConfig;
 use crate::spec::SpecError;
-use crate::{leaving, reception, words};
+use crate::{leaving, reception, wording};
 
 /// How long a socket may still be listened on when a daemon begins.
 const LEFT_WITHIN: Duration = Duration::from_secs(2);
@@ -28,7 +28,7 @@ pub enum HostError {
     #[error("{0}")]
     Endpoint(String),
     /// Nobody can be accepted.
-    #[error("{}", words::of_link(.0))]
+    #[error("{}", wording::of_link(.0))]
     Listen(#[from] LinkError),
     #[error("there can be no daemon: {0}")]
     Host(#[from] io::Error),
@@ -40,17 +40,17 @@ pub fn run(config_path: &Path) -> Result<(), HostError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = runtime.block_on(listener_at(&endpoint))?;
     let program = std::env::current_exe()?;
-    words::say(&format!("{}: standby for others on {}", config.name, config.listen));
+    wording::say(&format!("{}: standby for others on {}", config.name, config.listen));
     leaving::come_back(&config.name, &config.folder);
     loop {
         match start_reception(&program, config_path, &listener) {
             Ok(true) => {}
             Ok(false) => {
-                words::say(&format!("{}: the process that receives ended; another one is started", config.name));
+                wording::say(&format!("{}: the process that receives ended; another one is started", config.name));
                 thread::sleep(Duration::from_millis(100));
             }
             Err(error) => {
-                words::say(&format!("{}: nobody can be received: {error}", config.name));
+                wording::say(&format!("{}: nobody can be received: {error}", config.name));
                 // Out of processes or descriptors: do not spin.
                 thread::sleep(Duration::from_millis(100));
             }

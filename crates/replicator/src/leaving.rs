@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use crate::words;
+use crate::wording;
 
 /// No machine has such a name.
 const MARK: &str = ".leaving";
@@ -27,7 +27,7 @@ pub fn is_leaving(host_folder: &Path) -> bool {
 /// A daemon that ended by itself and is started anew while its host is left does not bring the host back.
 pub fn come_back(name: &str, host_folder: &Path) {
     if is_leaving(host_folder) {
-        words::say(&format!("{name}: it takes no machines, as it is to go down: `stealtime protect leave --back`"));
+        wording::say(&format!("{name}: it takes no machines, as it is to go down: `stealtime protect leave --back`"));
     } else {
         let _ = fs::remove_file(host_folder.join(MARK));
     }

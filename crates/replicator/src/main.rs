@@ -47,11 +47,11 @@ mod standby;
 mod status;
 #[cfg(test)]
 mod test_machine;
+mod thread_priority;
 mod trial_load;
 mod turn;
-mod urgency;
 mod who_lives;
-mod words;
+mod wording;
 
 use std::io::Write;
 use std::path::Path;
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     match run(arguments.command) {
         Ok(code) => code,
         Err(error) => {
-            words::say(&format!("error: {}", words::in_full(error.as_ref())));
+            wording::say(&format!("error: {}", wording::in_full(error.as_ref())));
             ExitCode::FAILURE
         }
     }
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Active { spec, force } => {
-            urgency::be_urgent();
+            thread_priority::raise();
             conduct(active(&spec, force))
         }
         Command::Recover { spec } => conduct(recover(&spec)),
@@ -126,7 +126,7 @@ async fn standby(config: &Path) -> Result<ExitCode> {
     // The daemon has ended: the next one starts a process of its own.
     let Some(caller) = received else { return Ok(ExitCode::SUCCESS) };
     // Not before: strangers wait.
-    urgency::be_urgent();
+    thread_priority::raise();
     match standby::run(caller).await? {
         standby::Outcome::Won { spec, me, machine, heard, origin, requests, lock: _lock } => {
             Ok(told(&Box::pin(active::run(*spec, me, (machine, heard), origin, requests)).await?))
@@ -141,8 +141,8 @@ fn told(ending: &ActiveEnding) -> ExitCode {
         ActiveEnding::Superseded { .. } => ExitCode::from(SUPERSEDED),
         other => {
             match other.hint() {
-                Some(hint) => words::say(&format!("error: {other}\nhint: {hint}")),
-                None => words::say(&format!("error: {other}")),
+                Some(hint) => wording::say(&format!("error: {other}\nhint: {hint}")),
+                None => wording::say(&format!("error: {other}")),
             }
             ExitCode::FAILURE
         }

@@ -27,7 +27,7 @@ use tokio::time::timeout;
 use crate::clock::now;
 use crate::host_config::HostConfig;
 use crate::spec::SpecError;
-use crate::{member_folder, who_lives, words};
+use crate::{member_folder, who_lives, wording};
 
 /// How long a connection may take until it has said what it wants: some 10 ms on an idle host.
 const HEARD_WITHIN: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ enum StrangerError {
     #[error(transparent)]
     Config(#[from] SpecError),
     /// It is no link.
-    #[error("{}", words::of_link(.0))]
+    #[error("{}", wording::of_link(.0))]
     Link(#[from] LinkError),
     /// It said something else.
     #[error("{peer} did not say which machine it wants protected: {kind} came")]
@@ -106,7 +106,7 @@ pub async fn receive(config: &Path) -> io::Result<Option<Caller>> {
                 Err(error) => {
                     if now().saturating_sub(complained) >= COMPLAIN_EVERY {
                         complained = now();
-                        words::say(&format!("a connection was refused: {}", words::in_full(&error)));
+                        wording::say(&format!("a connection was refused: {}", wording::in_full(&error)));
                     }
                 }
             },

@@ -14,7 +14,7 @@ use stealtime_succession::{Epoch, Term};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::trial_load::{TrialEnd, TrialError, Trials};
-use crate::{faults, urgency};
+use crate::{faults, thread_priority};
 
 /// Messages that wait for the thread, about 64 KiB each: then the link is to wait, not the memory to fill.
 /// Heartbeats come behind them on the link. If it waited sooner, a thread that gets no CPU would look like a
@@ -90,7 +90,7 @@ impl Staging {
         let (held, is_held) = std::sync::mpsc::channel();
         let trial_end = trials.end.clone();
         thread::Builder::new().name("staging".to_owned()).spawn(move || {
-            urgency::be_ordinary();
+            thread_priority::reset();
             let mut work = Work { base: Base(ram), stager, devices: Vec::new(), trials, tell };
             if let Err(error) = work.run(pieces) {
                 (work.tell)(StagingEvent::Failed(error));

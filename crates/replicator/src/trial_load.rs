@@ -205,7 +205,7 @@ mod tests {
         // As wait(2) tells: the signal, or the exit code in the second byte.
         let ended = |status| {
             let status = ExitStatus::from_raw(status);
-            TrialError::from(GuestError::Ended { status, last_words: String::new() })
+            TrialError::from(GuestError::Ended { status, log_tail: String::new() })
         };
         assert!(matches!(ended(9), TrialError::NotTried(_)));
         for by_itself in [6, 11, 1 << 8] {

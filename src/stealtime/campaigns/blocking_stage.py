@@ -13,10 +13,10 @@ from typing import TypeVar
 
 import psutil
 
-from stealtime.campaigns.beside import placement_record
 from stealtime.campaigns.booted import KeepPart, Measured, keep_nothing
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.strangers import seen_record, watched_cpus
+from stealtime.campaigns.trial_setup import placement_record
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.lab.strangers.look import between, look
 from stealtime.store.model import TrialRecord
@@ -38,7 +38,7 @@ class BlockingStage(ABC):
         folder: For logs, until they are stored.
     """
 
-    lapses: tuple[type[StealtimeError], ...] = ()
+    retried_errors: tuple[type[StealtimeError], ...] = ()
     """Errors after which a trial is begun anew, a few times: what was to be measured was just not there."""
 
     def __init__(self, boot: PlannedBoot, placement: Placement, folder: Path) -> None:
@@ -48,14 +48,14 @@ class BlockingStage(ABC):
 
     @abstractmethod
     def carry_out(self, cell: PlannedCell) -> Result:
-        """Carry out a trial; its result says how often it lapsed in ``lapses``."""
+        """Carry out a trial; its result says how often it was begun anew in ``retries``."""
 
     @abstractmethod
     def give_up(self) -> None:
         """End what was set up for the last trial: the next one begins from nothing."""
 
     @abstractmethod
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of all logs, for a trial that failed."""
 
     def after_lapse(self, _error: StealtimeError) -> None:
@@ -85,7 +85,7 @@ class BlockingStage(ABC):
             try:
                 result = self._result(cell)
             except (StealtimeError, subprocess.TimeoutExpired, psutil.Error, OSError) as error:
-                self._log.write_text(self.last_words())
+                self._log.write_text(self.log_tail())
                 self.give_up()
                 if isinstance(error, StealtimeError):
                     raise
@@ -105,13 +105,13 @@ class BlockingStage(ABC):
         return Measured(record, None)
 
     def _result(self, cell: PlannedCell) -> Result:
-        lapses = 0
+        retries = 0
         while True:
             try:
-                return self.carry_out(cell).model_copy(update={"lapses": lapses})
-            except self.lapses as error:
-                lapses += 1
-                if lapses == _TRIES:
+                return self.carry_out(cell).model_copy(update={"retries": retries})
+            except self.retried_errors as error:
+                retries += 1
+                if retries == _TRIES:
                     raise
                 self.after_lapse(error)
 

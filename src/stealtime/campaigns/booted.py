@@ -14,7 +14,7 @@ from stealtime.store.writer import Tables
 
 
 @dataclass(frozen=True)
-class Beside:
+class TrialSetup:
     """What is up around one machine."""
 
     host: str

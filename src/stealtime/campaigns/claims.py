@@ -28,8 +28,8 @@ def claimed_cpus_of(plan: Plan) -> tuple[int, ...]:
     placements = [
         plan.placement(boot.platform, boot.scenario) for boot in plan.boots if not traits_of(boot.platform).is_remote
     ]
-    beside = {cpu for one in placements for neighbour in one.neighbours for cpu in neighbour.cpus}
-    return tuple(sorted(beside.union(measured_cpus_of(plan))))
+    of_neighbours = {cpu for one in placements for neighbour in one.neighbours for cpu in neighbour.cpus}
+    return tuple(sorted(of_neighbours.union(measured_cpus_of(plan))))
 
 
 async def _pause(claimed_by: CpusClaimedError) -> None:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from stealtime.campaigns.beside import set_up_beside
-from stealtime.campaigns.booted import Beside, Booted, KeepPart, Measured, keep_nothing
+from stealtime.campaigns.booted import Booted, KeepPart, Measured, TrialSetup, keep_nothing
 from stealtime.campaigns.events import Observer
 from stealtime.campaigns.intention import stage_of
 from stealtime.campaigns.loops import choose_loop
@@ -15,6 +14,7 @@ from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.planner import Plan
 from stealtime.campaigns.provenance import refuse_other_machine
 from stealtime.campaigns.trial import Around, TrialSettings, is_alive, measure
+from stealtime.campaigns.trial_setup import set_up_trials
 from stealtime.lab.host import LocalHost
 from stealtime.lab.platforms import below
 from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
@@ -93,11 +93,11 @@ class LocalExecutor:
         platform = self.platforms[boot.platform]
         request = self._request(placement, folder)
         async with (
-            set_up_beside(self.host, placement, platform, request, boot.cells) as beside,
+            set_up_trials(self.host, placement, platform, request, boot.cells) as setup,
             platform.boot(request) as machine,
         ):
             refuse_other_machine(self.run_id, self.machines, machine)
-            yield _LocalMachine(machine, beside, self._settings(placement, machine, folder, loops), self.observer)
+            yield _LocalMachine(machine, setup, self._settings(placement, machine, folder, loops), self.observer)
 
     def _request(self, placement: Placement, folder: Path) -> MachineRequest:
         campaign = self.plan.campaign
@@ -142,14 +142,14 @@ class _LocalMachine:
     """A machine of this host."""
 
     machine: Machine
-    beside: Beside
+    setup: TrialSetup
     settings: TrialSettings
     observer: Observer
     trials: int = 0
 
     async def measure(self, cell: PlannedCell, keep: KeepPart = keep_nothing) -> Measured:
         self.trials += 1
-        around = Around(self.machine, self.beside, self.settings)
+        around = Around(self.machine, self.setup, self.settings)
         return await measure(around, cell, self.trials, self.observer, keep)
 
     async def stop(self) -> bool:
@@ -160,7 +160,7 @@ class _LocalMachine:
         return True
 
     async def is_alive(self) -> bool:
-        return await is_alive(self.machine) and self.beside.neighbours.failure() is None
+        return await is_alive(self.machine) and self.setup.neighbours.failure() is None
 
     def end(self) -> str | None:
-        return self.machine.exit_reason() or self.beside.neighbours.failure()
+        return self.machine.exit_reason() or self.setup.neighbours.failure()

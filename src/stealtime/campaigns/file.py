@@ -1,14 +1,18 @@
 """Reading a campaign from TOML, with errors that name the file, the line, the key and what was expected."""
 
+import logging
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from stealtime.campaigns.model import Campaign
-from stealtime.campaigns.registry import studies
+from stealtime.campaigns.registry import probes, studies
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.toml_errors import explain, nearest, parse
+
+logger = logging.getLogger(__name__)
 
 _SCHEMA_HINT = "`stealtime schema campaign` shows what each key takes"
 
@@ -56,8 +60,29 @@ def read_campaign(text: str, source: str) -> Campaign:
     Raises:
         UsageError: It is not TOML or not a campaign.
     """
-    document = parse(text, source)
+    document = _with_new_names(parse(text, source), source)
     try:
         return Campaign.model_validate(document)
     except ValidationError as error:
         raise explain(error, document, text, source, Campaign, _SCHEMA_HINT) from error
+
+
+def _with_new_names(document: dict[str, Any], source: str) -> dict[str, Any]:
+    """Give a document in which keys of earlier versions are called what they are now; a hint tells of each."""
+    renamed, hints = dict(document), set[str]()
+    if isinstance(tables := document.get("probes"), list):
+        renamed["probes"] = [_renamed(one, one.get("probe"), hints) if isinstance(one, dict) else one for one in tables]
+    if isinstance(short := document.get("short"), dict):
+        renamed["short"] = {
+            key: _renamed(one, key, hints) if isinstance(one, dict) else one for key, one in short.items()
+        }
+    for hint in sorted(hints):
+        logger.warning("hint: %s: %s", source, hint)
+    return renamed
+
+
+def _renamed(table: dict[str, Any], name: object, hints: set[str]) -> dict[str, Any]:
+    probe = probes().get(str(name))
+    old_names = {} if probe is None else {old: new for old, new in probe.cells.renamed.items() if old in table}
+    hints |= {f"the key `{old}` of the probe {name} is called `{new}` now" for old, new in old_names.items()}
+    return {old_names.get(key, key): value for key, value in table.items()}

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import AfterValidator, Field, JsonValue
 
@@ -16,7 +16,7 @@ from stealtime.vocabulary.toml_table import Table
 from stealtime.wire.message import ExtraGroup, ProbeRequest
 
 if TYPE_CHECKING:
-    from stealtime.campaigns.booted import Beside, Booted
+    from stealtime.campaigns.booted import Booted, TrialSetup
     from stealtime.campaigns.planned import PlannedBoot
     from stealtime.lab.platforms.model import Machine
     from stealtime.lab.platforms.traits import PlatformTraits
@@ -43,6 +43,9 @@ TrialDurationNs = Annotated[DurationNs, AfterValidator(_at_most_a_year)]
 
 class ProbeCells(Table):
     """``[[probes]]``: a few cells of one probe."""
+
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Keys that earlier versions had, and what they are called now."""
 
     duration_ns: TrialDurationNs = Field(alias="duration")
     """How long one trial measures."""
@@ -176,7 +179,7 @@ class Probe:
     ``crates/probe``). Asked of every cell before a run begins: else it would be known after a boot only."""
     memory_bytes: Callable[[Mapping[str, JsonValue]], int] = lambda _parameters: 0
     """What a trial of these parameters works on: so much memory its machine must have, beside that for samples."""
-    companion: "Callable[[Machine, Beside, Path], AbstractAsyncContextManager[Companion]] | None" = None
+    companion: "Callable[[Machine, TrialSetup, Path], AbstractAsyncContextManager[Companion]] | None" = None
     """Begins to record beside one trial on a machine, with a folder for its tables; it raises nothing of its own."""
     hidden_threads: str | None = None
     """Its own threads, by the beginning of their names, whose switches among each other are no events to trace."""

@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stealtime.campaigns.beside import NeighbourError
 from stealtime.campaigns.booted import Booted, Measured
 from stealtime.campaigns.events import (
     Booting,
@@ -39,6 +38,7 @@ from stealtime.campaigns.executor import Executor
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.planner import Plan
 from stealtime.campaigns.provenance import OtherMakerError
+from stealtime.campaigns.trial_setup import NeighbourError
 from stealtime.campaigns.validity import is_usable
 from stealtime.lab.platforms.failure import read_tail
 from stealtime.store.cutting import INTERRUPTED, is_empty, marked_if_cancelled

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stealtime.campaigns.aliases import wanted_platforms
-from stealtime.campaigns.beside import placement_record
 from stealtime.campaigns.estimate import Estimate, estimate, read_history
 from stealtime.campaigns.events import Observer, RunStarted
 from stealtime.campaigns.executor import LocalExecutor
@@ -26,6 +25,7 @@ from stealtime.campaigns.planner import Plan, plan
 from stealtime.campaigns.preflight import check_before_start
 from stealtime.campaigns.provenance import OtherMakerError, machines_of, read_provenance, refuse_other_maker
 from stealtime.campaigns.runner import Runner, Tally
+from stealtime.campaigns.trial_setup import placement_record
 from stealtime.lab.host import LocalHost, pin_control_plane
 from stealtime.lab.platforms.model import Availability, Platform
 from stealtime.lab.platforms.traits import NATIVE

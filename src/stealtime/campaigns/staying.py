@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from stealtime.campaigns.booted import Beside
+from stealtime.campaigns.booted import TrialSetup
 from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.model import Machine
 from stealtime.vocabulary.cpu_lists import format_cpus, parse_cpu_list
@@ -99,14 +99,14 @@ class Staying:
 
 
 @asynccontextmanager
-async def staying(machine: Machine, beside: Beside) -> AsyncIterator[Staying]:
+async def staying(machine: Machine, setup: TrialSetup) -> AsyncIterator[Staying]:
     """Look after the virtual CPUs of a machine and its neighbours; the finding is there when the context is left."""
     owners = [("the machine", machine.threads())]
-    owners += [(neighbour.name, neighbour.machine.threads()) for neighbour in beside.neighbours.all]
+    owners += [(neighbour.name, neighbour.machine.threads()) for neighbour in setup.neighbours.all]
     stays = Staying.begin(owners, PROC)
-    measured = {cpu for cpus in beside.placement.vcpu_cpus for cpu in cpus}
+    measured = {cpu for cpus in setup.placement.vcpu_cpus for cpu in cpus}
     # Where the control plane shares the measured CPU it keeps still: then the end alone tells.
-    is_apart = not measured & set(beside.placement.housekeeping_cpus)
+    is_apart = not measured & set(setup.placement.housekeeping_cpus)
     looking = asyncio.ensure_future(_look_now_and_then(stays)) if stays.vcpus and is_apart else None
     try:
         yield stays

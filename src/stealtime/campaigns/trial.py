@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stealtime.campaigns.beside import placement_record
-from stealtime.campaigns.booted import Beside, KeepPart, Measured
+from stealtime.campaigns.booted import KeepPart, Measured, TrialSetup
 from stealtime.campaigns.disturbance import KnownDisturbance
 from stealtime.campaigns.events import CellProgressed, Observer
 from stealtime.campaigns.host_views import with_guest_steal
@@ -17,6 +16,7 @@ from stealtime.campaigns.planned import PlannedCell
 from stealtime.campaigns.probe import Companion, Probe
 from stealtime.campaigns.registry import probes
 from stealtime.campaigns.strangers import findings_of
+from stealtime.campaigns.trial_setup import placement_record
 from stealtime.campaigns.watching import watching
 from stealtime.lab.platforms.host_clock import remembered_rate
 from stealtime.lab.platforms.kvm_tsc import unchanged
@@ -74,7 +74,7 @@ class Around:
     """A booted machine, what is up around it, and what all of its trials have in common."""
 
     machine: Machine
-    beside: Beside
+    setup: TrialSetup
     settings: TrialSettings
 
 
@@ -93,9 +93,9 @@ async def measure(around: Around, cell: PlannedCell, number: int, observer: Obse
     Raises:
         StealtimeError: The agent refused, or the machine died or went silent, or a load could not be started.
     """
-    machine, beside, settings = around.machine, around.beside, around.settings
+    machine, setup, settings = around.machine, around.setup, around.settings
     probe = probes()[cell.cell.probe]
-    request = _request(machine, beside, cell, number, settings)
+    request = _request(machine, setup, cell, number, settings)
     deadline_s = cell.duration_ns / 1e9 + settings.timeout_s
     work = Work(request, uses_every_cpu=probe.uses_every_cpu, needs=probe.result.needs, deadline_s=deadline_s)
 
@@ -110,7 +110,7 @@ async def measure(around: Around, cell: PlannedCell, number: int, observer: Obse
         return TrialRecord(
             cell=cell.cell,
             repetition=cell.repetition,
-            host=beside.host,
+            host=setup.host,
             state="measured",
             started_at=started_at,
             elapsed_s=time.monotonic() - begin,
@@ -118,7 +118,7 @@ async def measure(around: Around, cell: PlannedCell, number: int, observer: Obse
             result=probe.result.make(outcome),
             clocks=clocks,
             machine=describe(machine, outcome.clock.facts),
-            placement=placement_record(beside.placement),
+            placement=placement_record(setup.placement),
         )
 
     async def on_part(checkpoint: Checkpoint, tables: Mapping[StreamName, Path]) -> None:
@@ -127,8 +127,8 @@ async def measure(around: Around, cell: PlannedCell, number: int, observer: Obse
         await keep(record_of(checkpoint, clocks, watched.findings), probe.result, streams)
 
     async with (
-        watching(machine, beside, cell, work, settings.spool, settings.trace_buffer_bytes) as watched,
-        _companion(probe, machine, beside, settings.spool) as companion,
+        watching(machine, setup, cell, work, settings.spool, settings.trace_buffer_bytes) as watched,
+        _companion(probe, machine, setup, settings.spool) as companion,
     ):
         counting = await HypervisorCounting.begin(machine)
 
@@ -181,20 +181,22 @@ async def measure(around: Around, cell: PlannedCell, number: int, observer: Obse
 
 
 @asynccontextmanager
-async def _companion(probe: Probe, machine: Machine, beside: Beside, folder: Path) -> AsyncIterator[Companion | None]:
+async def _companion(
+    probe: Probe, machine: Machine, setup: TrialSetup, folder: Path
+) -> AsyncIterator[Companion | None]:
     """Let the probe's companion record, where it has one."""
     if probe.companion is None:
         yield None
         return
-    async with probe.companion(machine, beside, folder) as companion:
+    async with probe.companion(machine, setup, folder) as companion:
         yield companion
 
 
-def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, settings: TrialSettings) -> RunTrial:
+def _request(machine: Machine, setup: TrialSetup, cell: PlannedCell, number: int, settings: TrialSettings) -> RunTrial:
     probe = probes()[cell.cell.probe]
     if probe.request is None:
         raise TypeError(f"{probe.name} is measured by its stage")
-    own_priority = beside.placement.priority
+    own_priority = setup.placement.priority
     tracing = None
     if cell.cell.traced and traits_of(machine.platform).has_own_kernel_trace:
         tracing = TraceRequest(
@@ -205,7 +207,7 @@ def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, s
     return RunTrial(
         trial=number,
         probe=probe.request(cell.cell.parameters, settings.iterations, cell.repetition),
-        cpus=cpus_to_use(machine, len(beside.placement.vcpu_cpus), uses_every_cpu=probe.uses_every_cpu),
+        cpus=cpus_to_use(machine, len(setup.placement.vcpu_cpus), uses_every_cpu=probe.uses_every_cpu),
         priority=settings.priority if own_priority is None else own_priority,
         duration_ns=cell.duration_ns,
         max_samples=cell.max_samples,

@@ -12,19 +12,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stealtime.campaigns.beside import (
-    lost_neighbour_record,
-    neighbour_findings,
-    neighbour_record,
-    neighbour_table,
-)
-from stealtime.campaigns.booted import Beside
+from stealtime.campaigns.booted import TrialSetup
 from stealtime.campaigns.host_views import host_views
 from stealtime.campaigns.planned import PlannedCell
 from stealtime.campaigns.probe import Probe
 from stealtime.campaigns.registry import probes
 from stealtime.campaigns.staying import staying
 from stealtime.campaigns.strangers import StrangersWatch
+from stealtime.campaigns.trial_setup import (
+    lost_neighbour_record,
+    neighbour_findings,
+    neighbour_record,
+    neighbour_table,
+)
 from stealtime.lab.platforms.host_views import HostLook, between, look
 from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.throttling import Throttling, throttling_between
@@ -58,13 +58,13 @@ class Watched:
 
 @asynccontextmanager
 async def watching(
-    machine: Machine, beside: Beside, cell: PlannedCell, work: Work, spool: Path, trace_buffer_bytes: int
+    machine: Machine, setup: TrialSetup, cell: PlannedCell, work: Work, spool: Path, trace_buffer_bytes: int
 ) -> AsyncIterator[Watched]:
     """Start the neighbours and the host's trace, and stop them when the trial is over.
 
     Args:
         machine: Under test.
-        beside: What is up around it.
+        setup: What is up around it.
         cell: Says whether to trace.
         work: What the machine is about to be asked for.
         spool: Where tables are put until they are Parquet.
@@ -74,27 +74,27 @@ async def watching(
         StealtimeError: A neighbour could not be started.
     """
     number = work.request.trial
-    watched = Watched(findings=list(beside.neighbours.findings))
-    clocks_before = None if beside.tracer is None else await beside.tracer.exchange_clocks()
+    watched = Watched(findings=list(setup.neighbours.findings))
+    clocks_before = None if setup.tracer is None else await setup.tracer.exchange_clocks()
     is_whole = False
     try:
-        await beside.neighbours.start(work, spool / "neighbours")
+        await setup.neighbours.start(work, spool / "neighbours")
         if cell.cell.traced:
-            await _start_tracing(machine, beside, cell, number, trace_buffer_bytes)
-        watched.strangers = StrangersWatch.begin(machine, beside.placement)
-        before = _look(machine, beside)
+            await _start_tracing(machine, setup, cell, number, trace_buffer_bytes)
+        watched.strangers = StrangersWatch.begin(machine, setup.placement)
+        before = _look(machine, setup)
         # Last, because the machine's own work follows: nothing that takes time is to be between the two.
-        async with staying(machine, beside) as stays:
-            beside.neighbours.begin_work()
+        async with staying(machine, setup) as stays:
+            setup.neighbours.begin_work()
             yield watched
         watched.findings += [] if stays.finding is None else [stays.finding]
-        watched.views = _views(machine, beside, before)
+        watched.views = _views(machine, setup, before)
         is_whole = True
     finally:
         try:
             if cell.cell.traced:
-                await _stop_tracing(beside, number, spool / "host", watched)
-            await _stop_neighbours(beside, probes()[cell.cell.probe].result, watched, clocks_before, is_whole=is_whole)
+                await _stop_tracing(setup, number, spool / "host", watched)
+            await _stop_neighbours(setup, probes()[cell.cell.probe].result, watched, clocks_before, is_whole=is_whole)
         except StealtimeError as error:
             if is_whole:
                 raise
@@ -102,9 +102,11 @@ async def watching(
             logger.debug("after a failed trial: %s", error.message)
 
 
-async def _start_tracing(machine: Machine, beside: Beside, cell: PlannedCell, number: int, buffer_bytes: int) -> None:
+async def _start_tracing(
+    machine: Machine, setup: TrialSetup, cell: PlannedCell, number: int, buffer_bytes: int
+) -> None:
     """Record the host where the machine may run."""
-    if beside.tracer is None:
+    if setup.tracer is None:
         return
     probe = probes()[cell.cell.probe]
     request = TraceRequest(
@@ -116,20 +118,20 @@ async def _start_tracing(machine: Machine, beside: Beside, cell: PlannedCell, nu
         # Natively the host's kernel is the machine's.
         extra_groups=list(probe.extra_trace_groups) if traits_of(machine.platform).is_native else [],
     )
-    await beside.tracer.start(number, request)
+    await setup.tracer.start(number, request)
 
 
-async def _stop_tracing(beside: Beside, number: int, folder: Path, watched: Watched) -> None:
+async def _stop_tracing(setup: TrialSetup, number: int, folder: Path, watched: Watched) -> None:
     """Take the host's trace; where there is none, say why."""
-    if beside.tracer is None:
+    if setup.tracer is None:
         watched.findings.append(
             Finding(code="host_not_traced", level="limits", text="the host of a machine over ssh is not traced")
         )
         return
     await asyncio.to_thread(folder.mkdir, exist_ok=True)
-    watched.host_trace = await beside.tracer.stop(number, folder)
-    if watched.host_trace is None and beside.tracer.absent is not None:
-        watched.findings.append(beside.tracer.absent)
+    watched.host_trace = await setup.tracer.stop(number, folder)
+    if watched.host_trace is None and setup.tracer.absent is not None:
+        watched.findings.append(setup.tracer.absent)
 
 
 @dataclass(frozen=True)
@@ -141,16 +143,16 @@ class _Before:
     throttling: Throttling | None
 
 
-def _look(machine: Machine, beside: Beside) -> _Before:
+def _look(machine: Machine, setup: TrialSetup) -> _Before:
     threads = [thread.tid for thread in machine.threads() if thread.role == "vcpu"]
     group = machine.cpu_group
     throttling = group.read_throttling() if group is not None else None
-    return _Before(_host_now_ns(), look(threads, _measured_cpus(machine, beside)), throttling)
+    return _Before(_host_now_ns(), look(threads, _measured_cpus(machine, setup)), throttling)
 
 
-def _views(machine: Machine, beside: Beside, before: _Before) -> HostViews:
+def _views(machine: Machine, setup: TrialSetup, before: _Before) -> HostViews:
     """Give what the kernel counted since ``before``; of the same threads, also if the machine has others now."""
-    gained = between(before.host, look(before.host.run_delay_ns, _measured_cpus(machine, beside)))
+    gained = between(before.host, look(before.host.run_delay_ns, _measured_cpus(machine, setup)))
     end_ns = _host_now_ns()
     throttling = None
     if machine.cpu_group is not None and before.throttling is not None:
@@ -163,11 +165,11 @@ def _host_now_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
 
 
-def _measured_cpus(machine: Machine, beside: Beside) -> list[int]:
+def _measured_cpus(machine: Machine, setup: TrialSetup) -> list[int]:
     """Give the CPUs of this host that the machine's vCPUs may run on; over ssh they are of another one."""
     if traits_of(machine.platform).is_remote:
         return []
-    return sorted({cpu for cpus in beside.placement.vcpu_cpus for cpu in cpus})
+    return sorted({cpu for cpus in setup.placement.vcpu_cpus for cpu in cpus})
 
 
 def _user_mode_linux(machine: Machine, probe: Probe) -> list[int]:
@@ -177,18 +179,18 @@ def _user_mode_linux(machine: Machine, probe: Probe) -> list[int]:
 
 
 async def _stop_neighbours(
-    beside: Beside, kind: ResultKind, watched: Watched, clocks_before: Alignment | None, *, is_whole: bool
+    setup: TrialSetup, kind: ResultKind, watched: Watched, clocks_before: Alignment | None, *, is_whole: bool
 ) -> None:
     """Take what the neighbours did; one that is gone, or whose work has no result, makes the trial invalid."""
-    if not beside.neighbours.all:
+    if not setup.neighbours.all:
         return
-    died = beside.neighbours.failure()
+    died = setup.neighbours.failure()
     try:
-        results = await beside.neighbours.stop(is_whole=is_whole)
+        results = await setup.neighbours.stop(is_whole=is_whole)
     except StealtimeError as error:
-        died = died or beside.neighbours.failure() or error.message
+        died = died or setup.neighbours.failure() or error.message
         results = []
-        watched.neighbours = [lost_neighbour_record(each) for each in beside.neighbours.all]
+        watched.neighbours = [lost_neighbour_record(each) for each in setup.neighbours.all]
     if died is not None:
         watched.findings.append(
             Finding(
@@ -198,7 +200,7 @@ async def _stop_neighbours(
                 hint="see the neighbour's log beside this cell's, such as neighbour-1.serial.log",
             )
         )
-    clocks_after = None if beside.tracer is None else await beside.tracer.exchange_clocks()
+    clocks_after = None if setup.tracer is None else await setup.tracer.exchange_clocks()
     watched.findings += [finding for result in results for finding in neighbour_findings(result)]
     watched.neighbours += [neighbour_record(result, kind) for result in results]
     tables = [neighbour_table(result, clocks_before, clocks_after) for result in results]

@@ -24,7 +24,7 @@ def print_plan(prepared: "Prepared") -> None:
     """Print the boots with their cells in order, what is skipped, and the estimate."""
     from rich.table import Table
 
-    from stealtime.campaigns.like_with_like import unlike_words
+    from stealtime.campaigns.throttling_warning import throttling_warning
 
     console = data_console()
     if prepared.plan.campaign.description:
@@ -36,8 +36,8 @@ def print_plan(prepared: "Prepared") -> None:
         table.add_row(str(number), boot.platform, boot.scenario, str(boot.repetition), _cell_words(boot))
     console.print(table)
     console.print()
-    unlike = unlike_words(prepared.plan)
-    told = [*prepared.plan.alias_words, *prepared.plan.skipped_words, *([unlike] if unlike is not None else [])]
+    throttled = throttling_warning(prepared.plan)
+    told = [*prepared.plan.alias_words, *prepared.plan.skipped_words, *([throttled] if throttled is not None else [])]
     for words in [*told, *prepared.remarks]:
         console.print(words, markup=False, soft_wrap=True)
     expected = prepared.estimate
@@ -92,7 +92,7 @@ def neighbour_words(neighbours: "Sequence[PlacedNeighbour]") -> str:
 
 def print_plan_document(prepared: "Prepared") -> None:
     """Print the same as one JSON document."""
-    from stealtime.campaigns.beside import placement_record
+    from stealtime.campaigns.trial_setup import placement_record
 
     expected = prepared.estimate
     document: dict[str, Any] = {

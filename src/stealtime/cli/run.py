@@ -306,9 +306,9 @@ def _measure(order: "Order", junit: Path | None, *, wait: bool) -> "tuple[Prepar
 async def _prepare_and_execute(order: "Order", junit: Path | None, *, wait: bool) -> "tuple[Prepared, Finished]":
     from stealtime.campaigns.busy_host import findings_before, sentence_of
     from stealtime.campaigns.claims import claimed
-    from stealtime.campaigns.like_with_like import unlike_words
     from stealtime.campaigns.progress import show_progress
     from stealtime.campaigns.session import Beforehand, execute
+    from stealtime.campaigns.throttling_warning import throttling_warning
     from stealtime.cli.output import message_console
 
     prepared = await _prepare(order)
@@ -317,8 +317,8 @@ async def _prepare_and_execute(order: "Order", junit: Path | None, *, wait: bool
         console.print(words, soft_wrap=True)
     for words in prepared.plan.skipped_words:
         console.print(words, style="yellow", soft_wrap=True)
-    unlike = unlike_words(prepared.plan)
-    for words in [*([unlike] if unlike is not None else []), *prepared.remarks]:
+    throttled = throttling_warning(prepared.plan)
+    for words in [*([throttled] if throttled is not None else []), *prepared.remarks]:
         console.print(words, style="yellow", soft_wrap=True)
     if not prepared.plan.boots:
         raise UsageError(

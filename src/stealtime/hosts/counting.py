@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from stealtime.hosts.guest import Guest, LapsedError
+from stealtime.hosts.guest import Guest, ProtectionLostError
 from stealtime.hosts.stand import Stand, StandGuest
 from stealtime.hosts.waiting import PATIENCE_S
 from stealtime.lab.platforms.agent_binary import find_agent
@@ -127,7 +127,7 @@ def watch(guest: Guest, active: MemberStatus, duration_s: float, client: Countin
     """Let a client count with a guest for a while.
 
     Raises:
-        LapsedError: The guest was not protected all the time; see :func:`see_protected`.
+        ProtectionLostError: The guest was not protected all the time; see :func:`see_protected`.
         StealtimeError: It was protected, and made no checkpoint.
     """
     from_ns = time.monotonic_ns()
@@ -144,12 +144,12 @@ def see_protected(guest: Guest, active: MemberStatus, from_ns: int, client: Coun
     """See that a guest was protected since a moment: else its output was not held, and it is another measurement.
 
     Raises:
-        LapsedError: It was not.
+        ProtectionLostError: It was not.
         StealtimeError: It was not, and its client saw what must not happen even so: that is not to be tried again.
     """
     try:
-        guest.refuse_lapse(active, from_ns)
-    except LapsedError:
+        guest.check_protected(active, from_ns)
+    except ProtectionLostError:
         if violations := violations_of(client.end()):
             raise StealtimeError(
                 f"the guest lost its standby, and its client saw what must not happen: {violations}"

@@ -7,7 +7,7 @@ import sys
 import psutil
 
 from stealtime.hosts.laboratory import ARBITER, Laboratory
-from stealtime.lab.platforms.failure import last_words
+from stealtime.lab.platforms.failure import log_tail
 from stealtime.vocabulary.errors import StealtimeError
 
 _PORT = 2379
@@ -76,5 +76,5 @@ class Etcd:
             process = self._laboratory.start(ARBITER, argv, stdout=subprocess.DEVNULL, stderr=log)
         asking = self._laboratory.start(ARBITER, [sys.executable, "-c", _AWAIT_HEALTH, self.url, str(_READY_WITHIN_S)])
         if asking.wait(timeout=2 * _READY_WITHIN_S) != 0:
-            raise StealtimeError(f"etcd does not come up; {last_words(self._log)}")
+            raise StealtimeError(f"etcd does not come up; {log_tail(self._log)}")
         return process

@@ -18,12 +18,12 @@ _PROTECTING = 2
 """Members: an active one and its standby."""
 
 
-class LapsedError(NotProtectedError):
+class ProtectionLostError(NotProtectedError):
     """The guest lost its standby while it was measured, as on a crowded host; it goes on, and gets another."""
 
 
 @dataclass(frozen=True)
-class Blow:
+class Fault:
     """A host that died, in nanoseconds of our monotonic clock."""
 
     struck_ns: int
@@ -82,7 +82,7 @@ class Guest:
         ended = next((one.ended for one in seen if one.ended is not None), None)
         if ended is not None and not members:
             # Nobody has taken it over. In a laboratory its log goes with it.
-            ended.add_note(self.waiting.last_words())
+            ended.add_note(self.waiting.log_tail())
             raise ended
         return members
 
@@ -136,7 +136,7 @@ class Guest:
             if event["pid"] == active.pid and int(event["monotonic_ns"]) >= after_ns
         ]
 
-    def refuse_lapse(self, active: MemberStatus, from_ns: int) -> None:
+    def check_protected(self, active: MemberStatus, from_ns: int) -> None:
         """See that it was protected all the time since a moment of our clock: only then its output was held.
 
         Args:
@@ -144,13 +144,13 @@ class Guest:
             from_ns: The moment.
 
         Raises:
-            LapsedError: It was not. In the mode ``off`` it has nothing to lose.
+            ProtectionLostError: It was not. In the mode ``off`` it has nothing to lose.
         """
-        lapsed = [] if self.mode == "off" else self.states_since(active, from_ns)
-        if lapsed:
-            raise LapsedError(
+        entered = [] if self.mode == "off" else self.states_since(active, from_ns)
+        if entered:
+            raise ProtectionLostError(
                 f"the guest {self.name} was not protected all the time while it was measured "
-                f"(its member was {', '.join(lapsed)})",
+                f"(its member was {', '.join(entered)})",
                 hint="this host is too busy for the default deadlines",
             )
 
@@ -226,7 +226,7 @@ class Guest:
         return next(host for host in self.hosts if host.name == name)
 
 
-def lose_host(guests: Sequence[Guest], active: Sequence[MemberStatus], survived: str, death: Death = "killed") -> Blow:
+def lose_host(guests: Sequence[Guest], active: Sequence[MemberStatus], survived: str, death: Death = "killed") -> Fault:
     """Have the host of some guests die when each is protected; give when the last of them runs again.
 
     Args:
@@ -236,7 +236,7 @@ def lose_host(guests: Sequence[Guest], active: Sequence[MemberStatus], survived:
         death: How it dies.
 
     Raises:
-        StealtimeError: It does not; ``NotProtectedError`` where a guest left its host before the blow.
+        StealtimeError: It does not; ``NotProtectedError`` where a guest left its host before the fault.
     """
     struck = min(
         (guest.lose_host(one, death) for guest, one in zip(guests, active, strict=True)), key=lambda one: one.at_ns
@@ -244,7 +244,7 @@ def lose_host(guests: Sequence[Guest], active: Sequence[MemberStatus], survived:
     taken = [guest.await_taken(survived) for guest in guests]
     running = max((guest.first(survived, "guest-continued", struck) for guest in guests), key=lambda one: one.at_ns)
     resume_ns = max(status.resume_ns or 0 for status in taken)
-    return Blow(
+    return Fault(
         struck_ns=struck.at_ns,
         detected_ns=running.at_ns - resume_ns,
         running_ns=running.at_ns,

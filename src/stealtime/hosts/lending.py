@@ -74,7 +74,7 @@ class Lending:
         }
 
     def answer(self, line: str) -> dict[str, Any]:
-        """Carry out a command; what cannot be is an answer with ``error``, and perhaps ``hint`` and ``lapse``."""
+        """Carry out a command; what cannot be is an answer with ``error``, perhaps ``hint`` and ``not_protected``."""
         try:
             request = json.loads(line)
             number, command = request.pop("number"), self._commands[request.pop("command")]
@@ -84,7 +84,7 @@ class Lending:
             return {"number": number, **command(**request)}
         except (StealtimeError, OSError, psutil.Error) as error:
             said = {"error": str(error), "hint": error.hint if isinstance(error, StealtimeError) else None}
-            return {"number": number, **said, "lapse": isinstance(error, NotProtectedError)}
+            return {"number": number, **said, "not_protected": isinstance(error, NotProtectedError)}
 
     def end(self) -> None:
         """End and remove all that was lent."""

@@ -23,10 +23,10 @@ import stealtime
 from stealtime.hosts.clock_offset import ClockOffset, Exchange
 from stealtime.hosts.host import CpuTimes, Death, NotProtectedError, Seen
 from stealtime.hosts.lending import SILENT_FOR_S, VERSION
-from stealtime.lab.platforms.failure import last_words, read_tail
+from stealtime.lab.platforms.failure import log_tail, read_tail
 from stealtime.lab.platforms.ssh import SshPlatform
 from stealtime.lab.platforms.ssh_shell import MarkedShell
-from stealtime.protect.ending import parse_last_words
+from stealtime.protect.ending import parse_log_tail
 from stealtime.protect.status import MemberStatus
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -157,7 +157,7 @@ class LentHost:
                 f"the connection to {self.address} was lost: {error}", hint="is it still there?"
             ) from error
         if "error" in answer:
-            kind = NotProtectedError if answer.get("lapse") else StealtimeError
+            kind = NotProtectedError if answer.get("not_protected") else StealtimeError
             raise kind(f"{answer['error']} (says {self.address})", hint=answer.get("hint"))
         return answer
 
@@ -238,18 +238,18 @@ class LentHost:
         match self.process.exit_status:
             case code if code in (_NOT_FOUND, _NOT_EXECUTABLE):
                 return StealtimeError(
-                    f"stealtime is not to be found at {self.address}: {last_words(self.log)}",
+                    f"stealtime is not to be found at {self.address}: {log_tail(self.log)}",
                     hint="install it there, or name its path as `stealtime` under [define.hosts]",
                 )
             case code if code == _WRONG_USAGE:
                 return StealtimeError(
-                    f"the stealtime at {self.address} cannot lend its host: {last_words(self.log)}",
+                    f"the stealtime at {self.address} cannot lend its host: {log_tail(self.log)}",
                     hint=f"install version {stealtime.__version__} there, as on this machine",
                 )
-        reason, hint = parse_last_words(read_tail(self.log).splitlines())
+        reason, hint = parse_log_tail(read_tail(self.log).splitlines())
         if reason is not None:
             return StealtimeError(f"{reason} (says {self.address})", hint=hint)
-        return StealtimeError(f"{self.address} answers no more; {last_words(self.log)}", hint="is it still there?")
+        return StealtimeError(f"{self.address} answers no more; {log_tail(self.log)}", hint="is it still there?")
 
 
 @asynccontextmanager

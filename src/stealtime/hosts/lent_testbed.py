@@ -87,7 +87,7 @@ class LentTestbed:
         self.terms = terms
         self.client = client
         self.folder = folder
-        self._waiting = Waiting(client, self.last_words, _POLL_S)
+        self._waiting = Waiting(client, self.log_tail, _POLL_S)
         self._addresses = terms.guest_addresses
         self._prefix = f"lent-{secrets.token_hex(4)}"
         self._folder_there = Path()
@@ -147,7 +147,7 @@ class LentTestbed:
         for guest in guests:
             guest.end()
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of what guests wrote on their consoles, and of the logs of members and daemons."""
         said = []
         for host in self.hosts:

@@ -10,9 +10,9 @@ from typing import Any
 
 import psutil
 
-from stealtime.hosts.blow import freeze_protected, kill_protected, last_state
 from stealtime.hosts.clock_offset import SAME_CLOCK, ClockOffset
 from stealtime.hosts.host import CpuTimes, Death, NotProtectedError, Seen
+from stealtime.hosts.killing import freeze_protected, kill_protected, last_state
 from stealtime.hosts.lent_machines import end_member
 from stealtime.hosts.process_times import thread_times_ns
 from stealtime.hosts.waiting import poll

@@ -125,7 +125,7 @@ def run(*argv: str, text: str | None = None) -> str:
     """Carry out a command and give what it prints.
 
     Raises:
-        StealtimeError: It failed; the message holds its last words.
+        StealtimeError: It failed; the message holds the end of its output.
     """
     try:
         done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=30, check=False)

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from stealtime.campaigns.blocking_stage import BlockingStage
 from stealtime.campaigns.planned import PlannedBoot
-from stealtime.hosts.guest import Guest, LapsedError
+from stealtime.hosts.guest import Guest, ProtectionLostError
 from stealtime.hosts.host import NotProtectedError
 from stealtime.hosts.testbed import Testbed
 from stealtime.lab.scenarios.placement import Placement
@@ -27,7 +27,7 @@ class ReusingStage(BlockingStage, Generic[Kept]):
         folder: For logs, until they are stored.
     """
 
-    lapses = (NotProtectedError,)
+    retried_errors = (NotProtectedError,)
     wanted_parameters: tuple[str, ...]
     """Of a cell: those that what is kept depends on."""
 
@@ -90,11 +90,11 @@ class GuestStage(ReusingStage[Guest]):
         """End it."""
         self.testbed.clear()
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of all logs."""
-        return self.testbed.last_words()
+        return self.testbed.log_tail()
 
     def after_lapse(self, error: StealtimeError) -> None:
         """Take the same guest once more, which gets another standby, unless its host has died."""
-        if not isinstance(error, LapsedError):
+        if not isinstance(error, ProtectionLostError):
             self.give_up()

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stealtime.hosts.blow import last_state
 from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.guest import Guest
 from stealtime.hosts.host import CpuTimes, Death, NotProtectedError
+from stealtime.hosts.killing import last_state
 from stealtime.hosts.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, NETWORKS, Laboratory
 from stealtime.hosts.members_here import MembersHere
 from stealtime.hosts.waiting import Waiting
@@ -37,7 +37,7 @@ ALL_HOSTS = (*HOSTS, "c", "d")
 STANDBY = HOSTS[1]
 """Backs the guests of every other host."""
 PATIENT_TIMING = {"active_deadline": "1s", "standby_timeout": "1600ms", "register_deadline": "4s"}
-"""An overloaded host must not end the protection between our look at it and a blow: that would be a second fault, and
+"""An overloaded host must not end the protection between our look at it and a fault: that would be a second fault, and
 rightly the machine's end. A death is seen at once all the same, by its closed connection."""
 EMULATED_TIMING = {
     "heartbeat": "200ms",
@@ -71,7 +71,7 @@ class Stand:
     ) -> None:
         self.laboratory = laboratory
         self.client = LaboratoryClient(laboratory)
-        self.waiting = Waiting(self.client, self.last_words)
+        self.waiting = Waiting(self.client, self.log_tail)
         self.accelerator = accelerator
         self.state = State(laboratory.folder / "state")
         self.register = register or Register(folder=self.state.register)
@@ -165,7 +165,7 @@ class Stand:
             else:
                 self.dismiss(host.name)
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of what guests wrote on their consoles and of all logs, which go with the laboratory."""
         patterns = ("*/*/console.log", "*/*.log", "*/*/member.log")
         return "\n".join(

@@ -56,6 +56,6 @@ class Testbed(Protocol):
         """End all guests; the hosts receive others afterwards."""
         ...
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of what guests wrote on their consoles, and of all logs around them."""
         ...

@@ -31,12 +31,12 @@ class Waiting:
 
     Attributes:
         client: Who would talk with the guests; what has no client any more is not waited for.
-        last_words: Gives the end of all logs.
+        log_tail: Gives the end of all logs.
         poll_s: How often to look.
     """
 
     client: Client
-    last_words: Callable[[], str]
+    log_tail: Callable[[], str]
     poll_s: float = POLL_S
 
     def until(
@@ -62,5 +62,5 @@ class Waiting:
     def failure(self, message: str) -> StealtimeError:
         """Give an error with what was written last as a note."""
         error = StealtimeError(message)
-        error.add_note(self.last_words())
+        error.add_note(self.log_tail())
         return error

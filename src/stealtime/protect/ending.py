@@ -1,7 +1,7 @@
 """Why a member or a daemon ended: in its own words, if it had any left.
 
 The last that they write is ``error: ...``, then perhaps ``hint: ...``; before it come events, a JSON object a line. The
-log holds earlier lives too, whose last words are followed by the events of the next one.
+log holds earlier lives too, whose last lines are followed by the events of the next one.
 """
 
 import json
@@ -9,7 +9,7 @@ import os
 from itertools import takewhile
 from pathlib import Path
 
-from stealtime.lab.platforms.failure import last_words, read_tail
+from stealtime.lab.platforms.failure import log_tail, read_tail
 from stealtime.vocabulary.errors import StealtimeError
 
 _ERROR, _HINT, _EVENT = "error: ", "hint: ", "{"
@@ -26,11 +26,11 @@ def ending_error(what: str, log: Path, where: str | None = None) -> StealtimeErr
         log: Where it wrote.
         where: Names that place for the hint; None: its path, which must outlive us.
     """
-    reason, hint = parse_last_words(read_tail(log).splitlines())
+    reason, hint = parse_log_tail(read_tail(log).splitlines())
     if reason is None and log.exists() and log.stat().st_size == 0 and os.statvfs(log.parent).f_bavail == 0:
         return StealtimeError(f"{what}, and {log.parent} has no room for a word of why", hint="make room there")
     if reason is None:
-        return StealtimeError(f"{what}; {last_words(log)}", hint=where or f"see {log}")
+        return StealtimeError(f"{what}; {log_tail(log)}", hint=where or f"see {log}")
     rest = where or (f"see {log}" if hint is None else f"its log: {log}")
     return StealtimeError(f"{what}: {reason}", hint=rest if hint is None else f"{hint}; {rest}")
 
@@ -47,7 +47,7 @@ def last_reason(events: Path) -> str | None:
     return str(last["reason"])
 
 
-def parse_last_words(lines: list[str]) -> tuple[str | None, str | None]:
+def parse_log_tail(lines: list[str]) -> tuple[str | None, str | None]:
     """Find the error and the hint with which a log ends; what an error quotes may have several lines."""
     last = list(takewhile(lambda line: not line.startswith(_EVENT), reversed(lines)))[::-1]
     beginnings = [number for number, line in enumerate(last) if line.startswith(_ERROR)]

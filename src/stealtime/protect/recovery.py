@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stealtime.lab.platforms.leftovers import temporary_folder
-from stealtime.protect.ending import parse_last_words
+from stealtime.protect.ending import parse_log_tail
 from stealtime.protect.programs import find_replicator
 from stealtime.protect.session import make_spec
 from stealtime.protect.specification import (
@@ -212,7 +212,7 @@ def _ask(spec: MemberSpec, prefix: Sequence[str]) -> Account:
             return Account.model_validate_json(asked.stdout)
         except ValidationError as error:
             raise StealtimeError(f"the replicator told {asked.stdout[:80]!r} of {name}") from error
-    reason, hint = parse_last_words(asked.stderr.splitlines())
+    reason, hint = parse_log_tail(asked.stderr.splitlines())
     raise StealtimeError(
         f"{name}: {reason or asked.stderr.strip() or 'the replicator ended without a word'}",
         hint=hint or "does the register run, and is it reached from here?",

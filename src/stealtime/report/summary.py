@@ -17,7 +17,7 @@ from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.late_type import LateType
 from stealtime.vocabulary.readings import Facts
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Of :class:`RunSummary`; rises when an older reader could misunderstand a newer document."""
 
 
@@ -35,7 +35,7 @@ def _study_of(cell: Any) -> str:
 class RunSummary(Figures):
     """A run in figures."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     run_id: str
     created_at: datetime
     campaign: str

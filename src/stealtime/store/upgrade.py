@@ -15,7 +15,7 @@ def upgrade(document: dict[str, Any]) -> dict[str, Any]:
     while isinstance(version, int) and version in _STEPS and version < SCHEMA_VERSION:
         document = {**_STEPS[version](document), "schema_version": version + 1}
         version += 1
-    return document
+    return _with_new_names(document)
 
 
 def _from_1(document: dict[str, Any]) -> dict[str, Any]:
@@ -83,3 +83,53 @@ def _from_4(document: dict[str, Any]) -> dict[str, Any]:
 
 _STEPS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
 """By the version that each begins with."""
+
+
+_RENAMED: Mapping[str, str] = {
+    "blow": "fault",
+    "blow_to_running_ns": "fault_to_running_ns",
+    "blow_to_detection_ns": "fault_to_detection_ns",
+    "blow_to_answer_ns": "fault_to_answer_ns",
+    "blown_ns": "fault_ns",
+    "lapses": "retries",
+    "placement": "roles",
+}
+"""Keys that studies gave parameters and results up to November 2026, and what they are called now."""
+
+
+def _with_new_names(document: dict[str, Any]) -> dict[str, Any]:
+    """Rename keys of the campaign, the cells and the results of earlier versions, where they are there."""
+    renamed = dict(document)
+    if isinstance(result := document.get("result"), dict):
+        renamed["result"] = _renamed(result)
+    if isinstance(cell := document.get("cell"), dict):
+        renamed["cell"] = _renamed_cell(cell)
+    if isinstance(planned := document.get("planned"), list):
+        renamed["planned"] = [_renamed_cell(one) if isinstance(one, dict) else one for one in planned]
+    campaign = document.get("campaign")
+    if isinstance(campaign, dict):
+        renamed["campaign"] = {
+            key: _renamed_tables(value) if key in _TABLES else value for key, value in campaign.items()
+        }
+    return renamed
+
+
+_TABLES = ("probes", "short")
+"""Of a campaign: those of its probes."""
+
+
+def _renamed_tables(tables: Any) -> Any:
+    if isinstance(tables, list):
+        return [_renamed(one) if isinstance(one, dict) else one for one in tables]
+    if isinstance(tables, dict):
+        return {key: _renamed(one) if isinstance(one, dict) else one for key, one in tables.items()}
+    return tables
+
+
+def _renamed_cell(cell: dict[str, Any]) -> dict[str, Any]:
+    parameters = cell.get("parameters")
+    return {**cell, "parameters": _renamed(parameters)} if isinstance(parameters, dict) else cell
+
+
+def _renamed(table: dict[str, Any]) -> dict[str, Any]:
+    return {_RENAMED.get(key, key): value for key, value in table.items()}

@@ -63,7 +63,7 @@ def test_a_slower_loop_is_found_in_the_floor_and_equal_runs_raise_few_alarms(tem
 
 
 def test_a_hog_is_found_natively_by_what_it_had_of_the_cpu(template: RunSummary) -> None:
-    def beside(share: float) -> RunSummary:
+    def meanwhile(share: float) -> RunSummary:
         (cell,) = template.cells
         nothing = Absent(absent="not read")
         watched = StrangersRecord(
@@ -74,7 +74,7 @@ def test_a_hog_is_found_natively_by_what_it_had_of_the_cpu(template: RunSummary)
         return template.model_copy(update={"cells": [cell]})
 
     for share, found in ((0.02, 0.0), (0.4, 1.0)):
-        kept = read_lines([to_line("often", EQUAL, "series", True, beside(one)) for one in (0.0, share)])
+        kept = read_lines([to_line("often", EQUAL, "series", True, meanwhile(one)) for one in (0.0, share)])
         told = found_of(DISTURBANCES["hog"], [(kept[0].summary, kept[1].summary)])
         assert told["native"] == {"pairs": 1, "found": found, "by_figure": {COMPANY.statistic: found}}
 

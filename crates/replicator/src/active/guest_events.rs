@@ -13,7 +13,7 @@ use crate::alarms::AlarmKind;
 use crate::clock::{nanoseconds, now};
 use crate::events::Event;
 use crate::guest::{Advance, GuestEvent, Order};
-use crate::{faults, words};
+use crate::{faults, wording};
 
 impl Active {
     pub(super) fn hear(&mut self, event: GuestEvent) {
@@ -25,7 +25,7 @@ impl Active {
                 self.guest.order(Order::ContinueGuest);
                 self.events.add(&Event::Active { term: self.member.term(), from: None });
             }
-            GuestEvent::NoGuest(error) => self.end = Some(Err(words::in_full(&error))),
+            GuestEvent::NoGuest(error) => self.end = Some(Err(wording::in_full(&error))),
             GuestEvent::Advanced(advance) => self.advanced(&advance),
             GuestEvent::Captured { epoch, is_last } => {
                 self.epochs.captured(epoch, now());

@@ -13,7 +13,7 @@ use super::Active;
 use super::seek::{self, Found};
 use crate::control::Refusal;
 use crate::events::Event;
-use crate::{leaving, words};
+use crate::{leaving, wording};
 
 /// How long a host that was only asked may take to hear that it is not needed.
 const CLOSE_WITHIN: Duration = Duration::from_millis(200);
@@ -24,7 +24,7 @@ impl Active {
         let Some(host) = self.link.host().map(|host| host.name.clone()) else { return };
         self.link.leaves(is_leaving);
         if is_leaving {
-            let text = words::of_leaving_standby(&host, self.has_others(&host));
+            let text = wording::of_leaving_standby(&host, self.has_others(&host));
             self.events.add(&Event::Warning { text });
         } else {
             self.seeker.stop();

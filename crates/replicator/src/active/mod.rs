@@ -36,7 +36,7 @@ use crate::metrics::{Metrics, MetricsError};
 use crate::registers::{self, Registrar};
 use crate::spec::{Spec, StandbyHost};
 use crate::staging::Leftover;
-use crate::{faults, signals, words};
+use crate::{faults, signals, wording};
 use epochs::Epochs;
 use inquire::Inquiry;
 use life::{GuestLife, Resuming};
@@ -369,7 +369,7 @@ impl Active {
             ActiveAction::RegisterWentBack { held, found } => {
                 self.registrar.went_back += 1;
                 self.events.add(&Event::RegisterWentBack { held, found });
-                self.events.warn(words::of_register_that_went_back(held, found));
+                self.events.warn(wording::of_register_that_went_back(held, found));
             }
             ActiveAction::FailoverRefused(refused) => self.requests.refuse(refused),
             ActiveAction::Exit(ending) => {
@@ -427,7 +427,7 @@ impl Active {
             Input::NotFound(host, error) => self.not_found(&host, &error),
             Input::Message { link, message } if self.link.is(link) => self.message(message),
             Input::LinkClosed { link, reason } if self.link.is(link) => {
-                self.give_up_link(words::of_link(&reason));
+                self.give_up_link(wording::of_link(&reason));
             }
             // Of another seeker or link; with what was found goes its link.
             Input::Found { .. } | Input::Message { .. } | Input::LinkClosed { .. } => {}

@@ -9,15 +9,15 @@ use super::Active;
 use super::seek::Found;
 use crate::events::Event;
 use crate::guest::Order;
-use crate::{faults, words};
+use crate::{faults, wording};
 
 impl Active {
     pub(super) fn found(&mut self, found: Found) {
         let Found { host, standby, delta, qemu_version, sender, receiver } = found;
         let ours = self.life.facts.as_ref().map(|facts| facts.qemu_version.as_str());
         let remarks = [
-            words::of_older_release(&host.name, sender.version()),
-            words::of_other_qemu(&host.name, qemu_version.as_deref(), ours),
+            wording::of_older_release(&host.name, sender.version()),
+            wording::of_other_qemu(&host.name, qemu_version.as_deref(), ours),
         ];
         self.events.add(&Event::Linked { peer: standby.to_string() });
         self.events.withdraw("");

@@ -18,7 +18,7 @@ use crate::events::Event;
 use crate::guest::GuestFacts;
 use crate::host_facts;
 use crate::spec::{Spec, StandbyHost};
-use crate::words;
+use crate::wording;
 
 /// Between two rounds through all hosts.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -139,7 +139,7 @@ pub struct Found {
 /// Why one host did not.
 #[derive(Debug, thiserror::Error)]
 pub enum SeekError {
-    #[error("{}", words::of_link(.0))]
+    #[error("{}", wording::of_link(.0))]
     Link(LinkError),
     #[error("{host} refuses: {refusal} (hint: {hint})", hint = .refusal.hint())]
     Refused { host: String, refusal: Refusal },

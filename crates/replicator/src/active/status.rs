@@ -6,7 +6,7 @@ use super::Active;
 use crate::clock::{nanoseconds, now};
 use crate::metrics::Snapshot;
 use crate::status::{FullCopy, Peer, Role, Status};
-use crate::words;
+use crate::wording;
 
 impl Active {
     pub(super) fn status(&self) -> Status {
@@ -22,8 +22,8 @@ impl Active {
         let warnings =
             self.life.remarks().chain(self.link.remarks()).chain(self.seeker.refusals()).chain(self.events.warnings());
         let leaves = self.link.host().filter(|_| self.link.is_leaving());
-        let leaves = leaves.map(|host| words::of_leaving_standby(&host.name, self.has_others(&host.name)));
-        let held_back = self.link.host().and_then(|host| words::of_held_back(figures.held_back_ppm(), &host.name));
+        let leaves = leaves.map(|host| wording::of_leaving_standby(&host.name, self.has_others(&host.name)));
+        let held_back = self.link.host().and_then(|host| wording::of_held_back(figures.held_back_ppm(), &host.name));
         Status {
             vm: self.spec.machine.name.clone(),
             host: self.spec.host.clone(),

@@ -9,7 +9,7 @@ use super::Active;
 use crate::alarms::AlarmKind;
 use crate::clock::now;
 use crate::registers::Trouble;
-use crate::words;
+use crate::wording;
 
 /// How often the guest's port is looked at.
 const LOOK_AT_PORT_EVERY: Duration = Duration::from_millis(250);
@@ -47,7 +47,7 @@ impl Active {
         let stands = self.member.state() == ActiveState::Fenced && fails;
         let text = "the guest stands: neither its standby nor the register can be reached".to_owned();
         self.events.alarm(AlarmKind::Stopped, stands.then_some(text));
-        self.events.alarm(AlarmKind::Register, trouble.map(|trouble| words::of_register(&trouble, is_protected)));
+        self.events.alarm(AlarmKind::Register, trouble.map(|trouble| wording::of_register(&trouble, is_protected)));
         let patience = timing.standby_look_interval() * MISSED_LOOKS;
         let blind = self.link.host().filter(|_| is_protected && self.link.confirmed_age() > patience);
         let text = blind.map(|host| {
@@ -55,13 +55,13 @@ impl Active {
         });
         self.events.alarm(AlarmKind::StandbyRegister, text);
         let deaf = self.link.host().filter(|_| is_protected).zip(self.link.port_fault());
-        let text = deaf.map(|(host, fault)| words::of_standbys_port(&host.name, fault));
+        let text = deaf.map(|(host, fault)| wording::of_standbys_port(&host.name, fault));
         self.events.alarm(AlarmKind::StandbyPort, text);
         let longest = Duration::from_nanos(self.spec.longest_hold_ns);
         // A guest that was offered stands, and has sent nothing since its last epoch.
         let is_offered = self.member.state() == ActiveState::Resigned;
         let overdue = self.epochs.overdue(longest, now()).filter(|_| !is_offered);
-        self.events.alarm(AlarmKind::Hold, overdue.map(|waited| words::of_hold(waited, longest)));
+        self.events.alarm(AlarmKind::Hold, overdue.map(|waited| wording::of_hold(waited, longest)));
         self.certificates.look();
         self.events.alarm(AlarmKind::Certificate, self.certificates.alarm());
         if now() >= self.port.look_at {
@@ -69,7 +69,7 @@ impl Active {
             self.look_at_port(is_protected);
             self.count_memory();
             // A guest may make its QEMU say much; on a full disk nothing can be done about it.
-            let _ = bound_appended(&self.spec.folder.join(QEMU_LOG), words::LOG_BYTES);
+            let _ = bound_appended(&self.spec.folder.join(QEMU_LOG), wording::LOG_BYTES);
         }
     }
 

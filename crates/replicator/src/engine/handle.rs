@@ -18,7 +18,7 @@ use super::staging_pool::StagingPool;
 use crate::encoder::Parcel;
 use crate::guest::{CaptureError, GuestEvent, GuestFacts, Order};
 use crate::pacing::Pacing;
-use crate::urgency;
+use crate::thread_priority;
 
 /// What the thread is started with.
 pub struct EngineSettings {
@@ -64,9 +64,9 @@ impl EngineHandle {
         let of_thread = Arc::clone(&qemu);
         let thread = thread::Builder::new().name("engine".to_owned()).spawn(move || {
             // QEMU is nobody special, also if this process is.
-            urgency::be_ordinary();
+            thread_priority::reset();
             let made = made(make, settings.device_state, settings.qemu_deadline);
-            urgency::be_urgent();
+            thread_priority::raise();
             let events = settings.events.clone();
             match made.and_then(|made| Engine::new(made, settings, orders, &of_thread)) {
                 Ok(engine) => engine.run(),

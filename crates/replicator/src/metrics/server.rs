@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-use crate::urgency;
+use crate::thread_priority;
 
 /// How many are answered at the same time.
 const CONNECTIONS: usize = 8;
@@ -40,7 +40,7 @@ pub fn serve(listener: TcpListener, text: Arc<Text>, answered_within: Duration) 
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let answering = move || {
-        urgency::be_ordinary();
+        thread_priority::reset();
         runtime.block_on(accept(listener, text, answered_within))
     };
     thread::Builder::new().name("metrics".to_owned()).spawn(answering).map(drop)

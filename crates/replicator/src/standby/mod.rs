@@ -35,7 +35,7 @@ use crate::spec::Spec;
 use crate::staging::{Piece, Staging, StagingError, StagingEvent};
 use crate::status::{FullCopy, Peer};
 use crate::trial_load::TrialError;
-use crate::{faults, signals, words};
+use crate::{faults, signals, wording};
 
 use leaves::LeaveWatching;
 use port::{PortWatching, hear};
@@ -278,7 +278,7 @@ impl Standby {
             Input::Traffic { term } => self.tell(StandbyInput::Traffic { term }),
             Input::Staging(event) => self.staging_told(event)?,
             Input::LinkClosed(error) => {
-                self.events.add(&Event::LinkLost { reason: words::of_link(&error) });
+                self.events.add(&Event::LinkLost { reason: wording::of_link(&error) });
                 self.tell(StandbyInput::LinkClosed);
             }
             Input::Register(answer) => {
@@ -339,21 +339,21 @@ impl Standby {
             }
             // The memory holds the last committed epoch: it may still be needed.
             StagingEvent::Failed(error @ StagingError::Stage(_)) => {
-                self.events.add(&Event::Warning { text: words::in_full(&error) });
+                self.events.add(&Event::Warning { text: wording::in_full(&error) });
                 self.act(vec![StandbyAction::CloseLink]);
                 self.reader.abort();
                 self.tell(StandbyInput::LinkClosed);
             }
             StagingEvent::Failed(error @ StagingError::Ram(_)) => return Err(error.into()),
             StagingEvent::Failed(StagingError::Trial(error)) => {
-                let text = words::in_full(&error);
+                let text = wording::in_full(&error);
                 match after_failed_trial(self.member.state(), &self.spec.host, &text) {
                     Some(end) => self.ending = Some(end),
                     None => self.events.add(&Event::Warning { text }),
                 }
             }
             StagingEvent::Tried(outcome) => {
-                let failed = outcome.err().map(|error| words::in_full(&error));
+                let failed = outcome.err().map(|error| wording::in_full(&error));
                 self.events.alarm(AlarmKind::Trial, failed);
             }
         }
@@ -382,7 +382,7 @@ impl Standby {
                 StandbyAction::RegisterWentBack { held, found } => {
                     self.registrar.went_back += 1;
                     self.events.add(&Event::RegisterWentBack { held, found });
-                    let text = words::of_register_that_went_back(held, found);
+                    let text = wording::of_register_that_went_back(held, found);
                     self.warnings = vec![format!(
                         "{text}; it waits for the member that held the machine: if that is dead, \
                          `stealtime protect failover {} --force` here",

@@ -11,7 +11,7 @@ use super::{Standby, StandbyError};
 use crate::alarms::AlarmKind;
 use crate::clock::now;
 use crate::guest::{Guest, GuestEvent};
-use crate::words;
+use crate::wording;
 
 /// How often it is looked at. It matters after a failover only, and a host has many standbys.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ impl Standby {
     /// Why the guest would reach nobody from here now, if that is so.
     pub(super) fn port_fault(&mut self) -> Option<String> {
         let fault = self.machine.port_fault();
-        let text = fault.as_ref().map(|fault| words::of_port_of_standby(fault, std::process::id()));
+        let text = fault.as_ref().map(|fault| wording::of_port_of_standby(fault, std::process::id()));
         self.events.alarm(AlarmKind::Port, text);
         self.port.fault = fault.map(|fault| fault.to_string());
         self.port.fault.clone()

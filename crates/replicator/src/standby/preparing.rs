@@ -34,7 +34,7 @@ use crate::spec::Spec;
 use crate::staging::Staging;
 use crate::status::Peer;
 use crate::trial_load::Trials;
-use crate::{host_facts, leaving, member_folder, registers, signals, words};
+use crate::{host_facts, leaving, member_folder, registers, signals, wording};
 
 /// How long a machine may still be here of which it is said that it is elsewhere.
 const LEFT_WITHIN: Duration = Duration::from_secs(2);
@@ -55,7 +55,7 @@ pub async fn run(caller: Caller) -> Result<Outcome, StandbyError> {
                 _ => "see the log of the host daemon there",
             };
             let refusal = ShippingRefusal::Other {
-                reason: format!("{} cannot stand by: {}", config.name, words::in_full(&error)),
+                reason: format!("{} cannot stand by: {}", config.name, wording::in_full(&error)),
                 hint: hint.to_owned(),
             };
             let _ = sender.send(&Message::Refuse { term: hello.term, refusal }).await;
@@ -139,7 +139,7 @@ async fn let_in(config: &HostConfig, hello: &Hello, spec: &Spec, facts: &LocalFa
     let criteria = Criteria { order: spec.copy_order, copies: config.copies };
     if let Err(busy) = admission.decide(criteria, now()).map_err(FolderError::from)? {
         let (host, vm) = (config.name.clone(), wanted.vm);
-        words::say(&format!("{vm} waits: {} machines are copied, and {} come before it", busy.copying, busy.before));
+        wording::say(&format!("{vm} waits: {} machines are copied, and {} come before it", busy.copying, busy.before));
         return Err(refused(ShippingRefusal::Busy { host, vm, copies: config.copies }));
     }
     let is_new = !spec.folder.exists();
@@ -200,7 +200,7 @@ async fn start(config: &HostConfig, hello: &Hello, spec: &Spec, mut facts: Local
     let guest = loop {
         match heard.recv().await {
             Some(GuestEvent::Ready(facts)) => break facts,
-            Some(GuestEvent::NoGuest(error)) => return Err(StandbyError::Guest(words::in_full(&error))),
+            Some(GuestEvent::NoGuest(error)) => return Err(StandbyError::Guest(wording::in_full(&error))),
             Some(event) => hear(event, StandbyState::Syncing)?,
             None => return Err(StandbyError::Guest("its thread ended".to_owned())),
         }

@@ -8,7 +8,7 @@ use super::{End, Standby};
 use crate::clock::nanoseconds;
 use crate::control::{Command, Refusal, Request};
 use crate::status::{Role, Status};
-use crate::words;
+use crate::wording;
 
 impl Standby {
     pub(super) fn answer(&mut self, request: Request) {
@@ -48,7 +48,7 @@ impl Standby {
             return Err(Refusal::new(reason, ask_there));
         }
         let call = Message::Call { term: self.member.term() };
-        sender.try_send(&call).map_err(|error| Refusal::new(words::of_link(&error), ask_there))?;
+        sender.try_send(&call).map_err(|error| Refusal::new(wording::of_link(&error), ask_there))?;
         Ok(json!({"called": vm}))
     }
 

@@ -11,7 +11,7 @@ use crate::alarms::AlarmKind;
 use crate::certificates::Certificates;
 use crate::clock::now;
 use crate::metrics::{Metrics, Snapshot};
-use crate::words;
+use crate::wording;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -86,11 +86,11 @@ impl Standby {
 
     fn raise_alarms(&mut self) {
         let trouble = self.registrar.trouble(self.spec.timing.register_deadline);
-        self.events.alarm(AlarmKind::Register, trouble.map(|it| words::of_standbys_register(&it)));
-        self.events.alarm(AlarmKind::Memory, words::of_memory(usable_bytes(), self.spec.machine.memory_bytes));
+        self.events.alarm(AlarmKind::Register, trouble.map(|it| wording::of_standbys_register(&it)));
+        self.events.alarm(AlarmKind::Memory, wording::of_memory(usable_bytes(), self.spec.machine.memory_bytes));
         self.watch.certificates.look();
         self.events.alarm(AlarmKind::Certificate, self.watch.certificates.alarm());
-        let _ = bound_appended(&self.spec.folder.join(QEMU_LOG), words::LOG_BYTES);
+        let _ = bound_appended(&self.spec.folder.join(QEMU_LOG), wording::LOG_BYTES);
     }
 
     /// A guest that writes faster than the link ships would keep its place among those that are copied for ever.

@@ -45,7 +45,7 @@ def read_tail(log: Path | None) -> str:
     return "\n".join([line for line in lines if line][-_TAIL_LINES:])
 
 
-def last_words(log: Path | None) -> str:
+def log_tail(log: Path | None) -> str:
     """Say what a log ends with: a kernel panic if there is one, else the last line."""
     tail = read_tail(log)
     if not tail:

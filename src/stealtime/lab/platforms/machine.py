@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.cgroup import CpuGroup, cpu_group
-from stealtime.lab.platforms.failure import MachineError, last_words, read_tail
+from stealtime.lab.platforms.failure import MachineError, log_tail, read_tail
 from stealtime.lab.platforms.kvm_counters import CountersLook
 from stealtime.lab.platforms.model import BootRecord, MachineRequest
 from stealtime.lab.platforms.process import GuestProcess
@@ -85,7 +85,7 @@ def exit_reason(process: GuestProcess, serial_log: Path | None) -> str | None:
     ended = process.exit_text()
     if ended is None:
         return None
-    return f"{ended}; {last_words(serial_log)}" if serial_log is not None else ended
+    return f"{ended}; {log_tail(serial_log)}" if serial_log is not None else ended
 
 
 async def describe_end(process: GuestProcess, serial_log: Path | None) -> str | None:
@@ -104,7 +104,7 @@ async def await_agent(
         connection: The agent's channel.
         process: What the machine runs in.
         request: Holds how long it may take.
-        logs: Where to look for the machine's last words, the likeliest first.
+        logs: Where to look for the end of the machine's log, the likeliest first.
 
     Raises:
         MachineError: It said nothing in time, or it ended.
@@ -117,9 +117,9 @@ async def await_agent(
         elapsed_s = time.monotonic() - started
         log = next((log for log in logs if read_tail(log)), logs[0])
         if await process.wait(0.2 if elapsed_s >= request.boot_timeout_s else _EXIT_PATIENCE_S):
-            what = f"{platform} ended {elapsed_s:.1f} s after its start ({process.exit_text()}); {last_words(log)}"
+            what = f"{platform} ended {elapsed_s:.1f} s after its start ({process.exit_text()}); {log_tail(log)}"
         elif elapsed_s >= request.boot_timeout_s:
-            what = f"{platform} did not reach its agent within {request.boot_timeout_s:g} s; {last_words(log)}"
+            what = f"{platform} did not reach its agent within {request.boot_timeout_s:g} s; {log_tail(log)}"
         else:
             raise
         hint = f"see {log.name}; another kernel can be named with --kernel"

@@ -15,7 +15,7 @@ from stealtime.lab.image.kernel import Kernel, find_kernel, is_cached
 from stealtime.lab.platforms import hyperv, kvm_counters, kvm_proof, kvm_tsc
 from stealtime.lab.platforms.affinity import list_threads, pin_thread
 from stealtime.lab.platforms.agent_binary import find_agent
-from stealtime.lab.platforms.failure import MachineError, last_words, read_tail
+from stealtime.lab.platforms.failure import MachineError, log_tail, read_tail
 from stealtime.lab.platforms.host_clock import host_tsc_khz
 from stealtime.lab.platforms.leftovers import clear_leftovers
 from stealtime.lab.platforms.machine import (
@@ -131,7 +131,7 @@ class QemuPlatform:
                 if not await process.wait(1.0):
                     raise
                 raise MachineError(
-                    f"{self.name} did not start ({process.exit_text()}); {last_words(emulator_log)}",
+                    f"{self.name} did not start ({process.exit_text()}); {log_tail(emulator_log)}",
                     hint=f"see {emulator_log.name}",
                     serial_tail=read_tail(emulator_log),
                 ) from error

@@ -23,7 +23,7 @@ import asyncssh
 from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.lab.platforms.cgroup import CpuGroup
-from stealtime.lab.platforms.failure import MachineError, last_words, read_tail
+from stealtime.lab.platforms.failure import MachineError, log_tail, read_tail
 from stealtime.lab.platforms.kvm_counters import CountersLook
 from stealtime.lab.platforms.machine import NO_TSC_OFFSET, boot_record
 from stealtime.lab.platforms.model import Availability, BootRecord, Machine, MachineRequest
@@ -108,7 +108,7 @@ class SshPlatform:
                         hello = await channel.hello(request.boot_timeout_s)
                     except StealtimeError as error:
                         raise MachineError(
-                            f"the agent on {self.host} did not start: {error.message}; {last_words(log)}",
+                            f"the agent on {self.host} did not start: {error.message}; {log_tail(log)}",
                             hint=f"is {folder} on a file system that forbids execution (noexec)? "
                             "TMPDIR of the remote shell names another place",
                             serial_tail=read_tail(log),
@@ -369,7 +369,7 @@ async def _describe_end(process: "asyncssh.SSHClientProcess[bytes]", log: Path) 
         async with asyncio.timeout(2.0):
             await process.wait_closed()
     ended = _exit_text(process)
-    return f"{ended}; {last_words(log)}" if ended is not None else None
+    return f"{ended}; {log_tail(log)}" if ended is not None else None
 
 
 def _text(content: bytes | str | None) -> str:

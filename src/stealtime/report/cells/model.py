@@ -43,7 +43,7 @@ class CellFigures(Figures):
     """What of the study's cells can be held against bars of acceptance (``show --accept``), and what each is."""
 
     study: str
-    """By which it is told what else the cell holds."""
+    """The discriminator: the study."""
     platform: str
     scenario: str
     probe: str

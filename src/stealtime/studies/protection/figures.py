@@ -39,9 +39,9 @@ class ProtectionFigures(CatalogueCell):
 
     def limits_by(self, results: Sequence[Any]) -> Sequence[str]:
         """Give a sentence for all that must not happen, and where a trial was begun anew."""
-        lapses = sum(one.lapses for one in results)
-        anew = f"begun anew {lapses}x, because the guest lost its standby meanwhile on this busy host"
-        return [*self._wrongs, *self._silences, *([anew] if lapses else [])]
+        retries = sum(one.retries for one in results)
+        anew = f"begun anew {retries}x, because the guest lost its standby meanwhile on this busy host"
+        return [*self._wrongs, *self._silences, *([anew] if retries else [])]
 
     def bounded(self) -> Bounded:
         """Give the longest silence over TCP or UDP of a client whose guest's host died."""

@@ -1,9 +1,9 @@
 """``failover`` and ``roundtrip``: what ``[[probes]]`` takes of them. They are carried out by :mod:`.stage`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
@@ -14,11 +14,13 @@ from stealtime.lab.scenarios.placement import Placement
 from stealtime.vocabulary.quantities import DurationNs
 
 Interval = Annotated[DurationNs, Field(ge=5_000_000)]
-Blow = Literal["killed", "silent"]
+Fault = Literal["killed", "silent"]
 
 
 class FailoverCells(ProbeCells):
     """``failover``: the host of a protected guest dies while a client counts with it."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"blow": "fault"}
 
     probe: Literal["failover"]
     """The name of the probe."""
@@ -26,7 +28,7 @@ class FailoverCells(ProbeCells):
     """What happens to the guest's output until its checkpoint is acknowledged."""
     interval_ns: list[Interval] = Field(default=[100_000_000], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
-    blow: list[Blow] = Field(default=["killed", "silent"], min_length=1)
+    fault: list[Fault] = Field(default=["killed", "silent"], min_length=1)
     """How the host dies: ``killed``: its member and QEMU by SIGKILL, whose connection closes; ``silent``: all its links
     lose all frames and all its processes are gone, so that only missing heartbeats tell. On a real host the member
     and QEMU stand still instead, by SIGSTOP."""

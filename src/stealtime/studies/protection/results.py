@@ -9,7 +9,7 @@ from stealtime.vocabulary.readings import Model
 
 
 class Checkpoints(Model):
-    """What a protected guest's epochs took, while the client counted and before any blow."""
+    """What a protected guest's epochs took, while the client counted and before any fault."""
 
     epochs: int
     elapsed_ns: int
@@ -40,7 +40,7 @@ class _Counted(Result):
     """What must not happen, by kind: ``forgotten``, ``repeated`` ... as ``stealtime-agent count`` names them."""
     checkpoints: Checkpoints | None
     """None without protection."""
-    lapses: int = 0
+    retries: int = 0
     """How often the trial was begun anew, because the guest had lost its standby meanwhile: not counted above."""
 
 
@@ -63,12 +63,12 @@ class Failover(_Counted):
     silence_tcp_ns: int
     """The longest time between two answers."""
     silence_udp_ns: int
-    blow_to_running_ns: int
+    fault_to_running_ns: int
     """Until the guest ran again."""
     decision_to_running_ns: int
     """Of it, from when the standby had won the register."""
     clock_error_ns: int = 0
-    """How far the times between the blow and the guest can be off, where other hosts' clocks told them."""
+    """How far the times between the fault and the guest can be off, where other hosts' clocks told them."""
     unanswered_protocols: tuple[str, ...] = ()
     """Over which nothing was answered any more once the guest ran again, until the client ended."""
     tcp_lived: bool

@@ -55,7 +55,7 @@ class ProtectedStage(GuestStage):
         guest, duration_s = self.kept_for(cell.cell.parameters), cell.duration_ns / 1e9
         if cell.cell.probe == "roundtrip":
             return _count_round_trips(guest, duration_s)
-        return _fail_over(guest, cast("Death", cell.cell.parameters["blow"]), duration_s)
+        return _fail_over(guest, cast("Death", cell.cell.parameters["fault"]), duration_s)
 
 
 def _count_round_trips(guest: Guest, duration_s: float) -> RoundTrips:
@@ -74,7 +74,7 @@ def _fail_over(guest: Guest, death: Death, duration_s: float) -> Failover:
     active = guest.await_ready()
     with counting(guest, 1, "--check") as client:
         watched = watch(guest, active, duration_s, client)
-        blow = lose_host([guest], [active], guest.other_host(active.host), death)
+        fault = lose_host([guest], [active], guest.other_host(active.host), death)
         time.sleep(_AFTER_S)
         seen = client.end()
     if death == "silent":
@@ -86,9 +86,9 @@ def _fail_over(guest: Guest, death: Death, duration_s: float) -> Failover:
         host=active.host,
         silence_tcp_ns=seen["longest_outage_ns"]["tcp"],
         silence_udp_ns=seen["longest_outage_ns"]["udp"],
-        blow_to_running_ns=blow.running_ns - blow.struck_ns,
-        decision_to_running_ns=blow.running_ns - blow.detected_ns,
-        clock_error_ns=blow.error_ns,
+        fault_to_running_ns=fault.running_ns - fault.struck_ns,
+        decision_to_running_ns=fault.running_ns - fault.detected_ns,
+        clock_error_ns=fault.error_ns,
         unanswered_protocols=unanswered_protocols(seen["flows"], _AFTER_S / 2),
         tcp_lived=bool(seen["tcp_lived"]),
         pages_wrong=int(seen["check"]["mismatches"]),

@@ -32,7 +32,7 @@ _OF_BOTH = {
 _FAILOVER = plain(
     silence_tcp_ns="silence, TCP",
     silence_udp_ns="silence, UDP",
-    blow_to_running_ns="blow to running",
+    fault_to_running_ns="fault to running",
     decision_to_running_ns="decision to running",
 )
 _TRIPS = plain(tcp_p50_ns="TCP, median", tcp_p99_ns="TCP, 99 %", udp_p50_ns="UDP, median", udp_p99_ns="UDP, 99 %")

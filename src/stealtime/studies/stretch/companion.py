@@ -11,7 +11,7 @@ from stealtime.store.result_kinds import Streams
 from stealtime.studies.stretch.results import HOST_COUNTERS
 
 if TYPE_CHECKING:
-    from stealtime.campaigns.booted import Beside
+    from stealtime.campaigns.booted import TrialSetup
     from stealtime.capacity.guest import Guest, GuestThread
     from stealtime.capacity.recorder import Recorder
     from stealtime.lab.platforms.model import Machine
@@ -48,7 +48,7 @@ class HostCounters:
 
 
 @asynccontextmanager
-async def record_host(machine: "Machine", beside: "Beside", folder: Path) -> AsyncIterator[HostCounters]:
+async def record_host(machine: "Machine", setup: "TrialSetup", folder: Path) -> AsyncIterator[HostCounters]:
     """Read the counters of this host and of its guests until the machine has measured.
 
     Args:
@@ -61,7 +61,7 @@ async def record_host(machine: "Machine", beside: "Beside", folder: Path) -> Asy
     recorder = None
     # The host that could be watched is not the one that matters to a machine elsewhere.
     if not traits_of(machine.platform).is_remote:
-        recorder = Recorder(_namer(machine, beside), INTERVAL_S)
+        recorder = Recorder(_namer(machine, setup), INTERVAL_S)
         await asyncio.to_thread(recorder.begin)
     counters = HostCounters(recorder, folder / f"{HOST_COUNTERS}.arrows")
     try:
@@ -72,9 +72,9 @@ async def record_host(machine: "Machine", beside: "Beside", folder: Path) -> Asy
     await asyncio.to_thread(counters.write)
 
 
-def _namer(machine: "Machine", beside: "Beside") -> "Callable[[Guest, Sequence[GuestThread]], str]":
+def _namer(machine: "Machine", setup: "TrialSetup") -> "Callable[[Guest, Sequence[GuestThread]], str]":
     ours = {thread.tid: MACHINE for thread in machine.threads()}
-    for neighbour in beside.neighbours.all:
+    for neighbour in setup.neighbours.all:
         ours |= dict.fromkeys((thread.tid for thread in neighbour.threads()), neighbour.name)
 
     def name_of(guest: "Guest", threads: "Sequence[GuestThread]") -> str:

@@ -86,7 +86,15 @@ _MOS = Figure(
     "MOS", lambda result: median(result.voice.mos) if result.voice.mos else None, write=lambda mos: f"{mos:.2f}"
 )
 _CALLS_KEPT = Figure("calls kept", _share(lambda result: 100.0 * result.ended, lambda result: result.answered))
-_REGISTRATION_COUNTS = ("sent", "acknowledged", "lost", "unanswered", "retransmissions", "connections_failed", "lapses")
+_REGISTRATION_COUNTS = (
+    "sent",
+    "acknowledged",
+    "lost",
+    "unanswered",
+    "retransmissions",
+    "connections_failed",
+    "retries",
+)
 _CALL_COUNTS = ("begun", "answered", "ended", "packets", "packets_lost", "packets_late", "packets_reordered")
 
 
@@ -103,13 +111,13 @@ CATALOGUE = Catalogue(
     probes={
         "registration-rate": ProbeFigures(
             RegistrationRate,
-            {"rate_per_s": Figure("registration rate"), **counts("lapses")},
+            {"rate_per_s": Figure("registration rate"), **counts("retries")},
         ),
         "session-rate": ProbeFigures(
             SessionRate,
             {
                 "sessions_per_s": Figure("session establishment rate", lambda result: result.rate_per_s),
-                **counts("lapses"),
+                **counts("retries"),
             },
         ),
         "register": ProbeFigures(
@@ -128,16 +136,16 @@ CATALOGUE = Catalogue(
                 "host_cpu_each_ns": Figure(
                     "host side, each", _share(lambda result: result.host_cpu_ns, lambda result: result.acknowledged)
                 ),
-                **counts("sent", "acknowledged", "unanswered", "retransmissions", "connections_failed", "lapses"),
+                **counts("sent", "acknowledged", "unanswered", "retransmissions", "connections_failed", "retries"),
             },
         ),
         "register-failover": ProbeFigures(
             RegistrationFailover,
             {
                 "silence_ns": _SILENCE,
-                "blow_to_detection_ns": Figure("to detection"),
-                "blow_to_running_ns": _TO_RUNNING,
-                "blow_to_answer_ns": _TO_ANSWER,
+                "fault_to_detection_ns": Figure("to detection"),
+                "fault_to_running_ns": _TO_RUNNING,
+                "fault_to_answer_ns": _TO_ANSWER,
                 "kept_percent": _REGISTRATIONS_KEPT,
                 **counts(*_REGISTRATION_COUNTS),
             },
@@ -147,11 +155,11 @@ CATALOGUE = Catalogue(
             {
                 "silence_ns": _SILENCE,
                 "others_silence_ns": Figure("silence of the others"),
-                "others_silence_before_ns": Figure("theirs before"),
-                "blow_to_running_ns": _TO_RUNNING,
-                "blow_to_answer_ns": _TO_ANSWER,
+                "others_silence_before_ns": Figure("others' silence before"),
+                "fault_to_running_ns": _TO_RUNNING,
+                "fault_to_answer_ns": _TO_ANSWER,
                 "kept_percent": _REGISTRATIONS_KEPT,
-                "front_share_percent": Figure("most at a front", lambda result: 100.0 * result.front_share),
+                "front_share_percent": Figure("busiest front", lambda result: 100.0 * result.front_share),
                 "primary_share_percent": Figure("most at a primary", lambda result: 100.0 * result.primary_share),
                 "boot_to_ready_ns": Figure("to ready", lambda result: result.added.boot_to_ready_ns),
                 "ready_to_dealt_ns": Figure("fronts told in", lambda result: result.added.ready_to_dealt_ns),
@@ -178,7 +186,7 @@ CATALOGUE = Catalogue(
                 "mos": _MOS,
                 "setup_ns": Figure("INVITE to 200", _setup),
                 **_CPU,
-                **counts(*_CALL_COUNTS, "retransmissions", "lapses"),
+                **counts(*_CALL_COUNTS, "retransmissions", "retries"),
             },
             _voice_invalid,
         ),
@@ -186,12 +194,12 @@ CATALOGUE = Catalogue(
             CallFailover,
             {
                 "gap_ns": Figure("no voice"),
-                "blow_to_running_ns": Figure("to running", lambda result: float(result.running_ns - result.blown_ns)),
+                "fault_to_running_ns": Figure("to running", lambda result: float(result.running_ns - result.fault_ns)),
                 "calls_kept_percent": _CALLS_KEPT,
                 "loss_percent": _LOSS,
                 "mos": _MOS,
                 **counts(
-                    *_CALL_COUNTS, "retransmissions", "registrations_acknowledged", "registrations_lost", "lapses"
+                    *_CALL_COUNTS, "retransmissions", "registrations_acknowledged", "registrations_lost", "retries"
                 ),
             },
             _voice_invalid,
@@ -211,14 +219,14 @@ CATALOGUE = Catalogue(
         FigureTable(
             "When the server's host dies while phones register",
             (
-                *("silence_ns", "blow_to_detection_ns", "blow_to_running_ns", "blow_to_answer_ns"),
+                *("silence_ns", "fault_to_detection_ns", "fault_to_running_ns", "fault_to_answer_ns"),
                 *("acknowledged", "lost", "unanswered", "retransmissions"),
             ),
         ),
         FigureTable(
             "Two stages: when the host of one of several primaries dies while phones register",
             (
-                *("silence_ns", "others_silence_ns", "others_silence_before_ns", "blow_to_running_ns", "acknowledged"),
+                *("silence_ns", "others_silence_ns", "others_silence_before_ns", "fault_to_running_ns", "acknowledged"),
                 *("lost", "unanswered", "late", "others_late"),
             ),
         ),
@@ -247,7 +255,7 @@ CATALOGUE = Catalogue(
         ),
         FigureTable(
             "When the server's host dies under calls: the voice",
-            ("gap_ns", "blow_to_running_ns", "loss_percent", "mos", "packets", "packets_lost"),
+            ("gap_ns", "fault_to_running_ns", "loss_percent", "mos", "packets", "packets_lost"),
         ),
         FigureTable(
             "When the server's host dies under calls: the signalling",

@@ -4,7 +4,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from stealtime.hosts.guest import Blow
+from stealtime.hosts.guest import Fault
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.registrations import (
     Load,
@@ -41,12 +41,12 @@ def fail_over(
         place: The server; it is protected, or there is another one.
         transport: How phones reach it.
         rate_per_s: How many register in a second.
-        duration_s: How long they do so before the blow, and as long after it.
+        duration_s: How long they do so before the fault, and as long after it.
         users: How many register in all; None: as many as the time has room for.
         folder: For the files of SIPp.
 
     Raises:
-        NotProtectedError: The server lost its standby before the blow.
+        NotProtectedError: The server lost its standby before the fault.
         StealtimeError: It does not go on.
     """
     count = users if users is not None else max(2, round(2 * duration_s * rate_per_s))
@@ -56,66 +56,66 @@ def fail_over(
     try:
         await_first_answer(sipp)
         time.sleep(load.duration_s / 2)
-        place.refuse_lapse(active, from_ns)
-        blow = place.kill_host()
+        place.check_protected(active, from_ns)
+        fault = place.kill_host()
         registered = finish_load(sipp)
     finally:
         sipp.end()
     acknowledged = sorted(registered.answered_ns)
     lost = unknown_users(place.client, place.address, acknowledged, folder)
     place.await_protected(frozenset(member.pid for member in active if member.pid is not None))
-    return _result(load, registered, blow, lost)
+    return _result(load, registered, fault, lost)
 
 
-def silence_ns(answered_ns: list[int], unanswered_ns: list[int], blow_ns: int) -> int | None:
-    """Give the longest time between two answers that follow each other, the second one after the blow.
+def silence_ns(answered_ns: list[int], unanswered_ns: list[int], fault_ns: int) -> int | None:
+    """Give the longest time between two answers that follow each other, the second one after the fault.
 
-    None where the last silence has no end, since there is no answer after the blow (a TCP connection that lost its
+    None where the last silence has no end, since there is no answer after the fault (a TCP connection that lost its
     state, for one) or none to what was asked later than that: one that was on its way already ends nothing.
 
     Args:
         answered_ns: When answers came.
         unanswered_ns: When what was never answered was asked.
-        blow_ns: When the host died.
+        fault_ns: When the host died.
     """
-    if any(at_ns > max(answered_ns, default=blow_ns) for at_ns in unanswered_ns):
+    if any(at_ns > max(answered_ns, default=fault_ns) for at_ns in unanswered_ns):
         return None
-    gaps = [later - earlier for earlier, later in pairwise(sorted(answered_ns)) if later > blow_ns]
+    gaps = [later - earlier for earlier, later in pairwise(sorted(answered_ns)) if later > fault_ns]
     return max(gaps, default=None)
 
 
-def over_time(answered_ns: list[int], blow_ns: int) -> AnswersOverTime:
-    """Count the answers in steps, from a second before the blow on."""
+def over_time(answered_ns: list[int], fault_ns: int) -> AnswersOverTime:
+    """Count the answers in steps, from a second before the fault on."""
     first_ns = -_SHOWN_BEFORE_NS
     counts = [0] * ((_SHOWN_BEFORE_NS + _SHOWN_AFTER_NS) // _STEP_NS)
     for at_ns in answered_ns:
-        step = (at_ns - blow_ns - first_ns) // _STEP_NS
+        step = (at_ns - fault_ns - first_ns) // _STEP_NS
         if 0 <= step < len(counts):
             counts[step] += 1
     return AnswersOverTime(step_ns=_STEP_NS, first_step_ns=first_ns, answers=counts)
 
 
-def _result(load: Load, registered: Registered, blow: Blow, lost: list[str]) -> RegistrationFailover:
+def _result(load: Load, registered: Registered, fault: Fault, lost: list[str]) -> RegistrationFailover:
     answered = sorted(registered.answered_ns.values())
-    after = [at_ns for at_ns in answered if at_ns >= blow.running_ns]
+    after = [at_ns for at_ns in answered if at_ns >= fault.running_ns]
     return RegistrationFailover(
-        host=blow.died,
+        host=fault.died,
         rate_per_s=load.rate_per_s,
         users=load.count,
         sent=len(registered.sent_ns),
         acknowledged=len(answered),
-        acknowledged_before=sum(at_ns <= blow.struck_ns for at_ns in answered),
+        acknowledged_before=sum(at_ns <= fault.struck_ns for at_ns in answered),
         lost=len(lost),
         lost_users=lost[:LOST_SHOWN],
         unanswered=registered.unanswered,
         retransmissions=registered.finished.counts.retransmissions,
         connections_failed=registered.finished.counts.reconnects,
-        silence_ns=silence_ns(answered, registered.unanswered_ns, blow.struck_ns),
-        blow_to_detection_ns=blow.detected_ns - blow.struck_ns,
-        blow_to_running_ns=blow.running_ns - blow.struck_ns,
-        blow_to_answer_ns=after[0] - blow.struck_ns if after else None,
-        clock_error_ns=blow.error_ns,
-        over_time=over_time(answered, blow.struck_ns),
+        silence_ns=silence_ns(answered, registered.unanswered_ns, fault.struck_ns),
+        fault_to_detection_ns=fault.detected_ns - fault.struck_ns,
+        fault_to_running_ns=fault.running_ns - fault.struck_ns,
+        fault_to_answer_ns=after[0] - fault.struck_ns if after else None,
+        clock_error_ns=fault.error_ns,
+        over_time=over_time(answered, fault.struck_ns),
     )
 
 
@@ -128,5 +128,5 @@ def await_first_answer(sipp: Sipp) -> None:
     deadline = time.monotonic() + _BEGINS_WITHIN_S
     while not any(message.kind == "answered" for message in sipp.messages()):
         if sipp.process.poll() is not None or time.monotonic() > deadline:
-            raise StealtimeError(f"no phone could register before the blow: {sipp.last_words()}")
+            raise StealtimeError(f"no phone could register before the fault: {sipp.log_tail()}")
         time.sleep(_POLL_S)

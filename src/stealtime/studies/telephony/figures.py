@@ -26,11 +26,11 @@ _LOST = ("lost", "registrations_lost", "lost_while_added")
 
 
 class TimeLine(Figures):
-    """One failover: times after the blow, and what phones were told meanwhile."""
+    """One failover: times after the fault, and what phones were told meanwhile."""
 
-    blow_to_detection_ns: int
-    blow_to_running_ns: int
-    blow_to_answer_ns: int | None
+    fault_to_detection_ns: int
+    fault_to_running_ns: int
+    fault_to_answer_ns: int | None
     """None where no phone was answered any more."""
     silence_ns: int | None
     over_time: AnswersOverTime
@@ -94,7 +94,7 @@ class TelephonyFigures(CountedCell):
 def _longest_silence(failovers: Sequence[TimeLine]) -> Bounded:
     """Give the longest silence of the users of any primary; one that nobody has answered since has no end."""
     silences = [silence for one in failovers for silence in one.silences_ns]
-    if silent := sum(one.blow_to_answer_ns is None or None in one.silences_ns for one in failovers):
+    if silent := sum(one.fault_to_answer_ns is None or None in one.silences_ns for one in failovers):
         return Bounded(None, endless=f"after {silent} of {len(failovers)} failovers phones were not answered any more")
     return Bounded(max(one for one in silences if one is not None))
 
@@ -102,9 +102,9 @@ def _longest_silence(failovers: Sequence[TimeLine]) -> Bounded:
 def _time_line(one: RegistrationFailover | TwoStageFailover) -> TimeLine:
     several = one if isinstance(one, TwoStageFailover) else None
     return TimeLine(
-        blow_to_detection_ns=one.blow_to_detection_ns,
-        blow_to_running_ns=one.blow_to_running_ns,
-        blow_to_answer_ns=one.blow_to_answer_ns,
+        fault_to_detection_ns=one.fault_to_detection_ns,
+        fault_to_running_ns=one.fault_to_running_ns,
+        fault_to_answer_ns=one.fault_to_answer_ns,
         silence_ns=one.silence_ns,
         over_time=one.over_time,
         others_over_time=several.others_over_time if several else None,
@@ -120,6 +120,6 @@ def _calls(parameters: Mapping[str, JsonValue], results: Sequence[Calls | CallFa
         streams=whole(parameters["streams"]),
         mode=str(parameters["mode"]),
         interval_ns=interval_ns if isinstance(interval_ns, int) else None,
-        placement=str(parameters.get("placement", "together")),
+        roles=str(parameters.get("roles", "together")),
     )
     return figures_of(load, results)

@@ -35,8 +35,8 @@ def limits(results: Sequence[Any]) -> list[str]:
         *_of_calls_failing_over([one for one in results if isinstance(one, CallFailover)]),
         *_of_clocks([one for one in results if isinstance(one, _DEATHS)]),
     ]
-    if lapses := sum(one.lapses for one in results):
-        told.append(f"begun anew {lapses}x, because the guest lost its standby meanwhile on this busy host")
+    if retries := sum(one.retries for one in results):
+        told.append(f"begun anew {retries}x, because the guest lost its standby meanwhile on this busy host")
     return list(dict.fromkeys(told))
 
 
@@ -58,7 +58,7 @@ def _of_load(one: Registrations) -> Iterator[str]:
 
 
 def _of_failovers(results: Sequence[RegistrationFailover | TwoStageFailover]) -> Iterator[str]:
-    if silent := [one for one in results if one.blow_to_answer_ns is None]:
+    if silent := [one for one in results if one.fault_to_answer_ns is None]:
         unanswered, sent = sum(one.unanswered for one in silent), sum(one.sent for one in silent)
         yield (
             f"after the failover no phone was answered any more{_in_times(silent, results)} "
@@ -106,7 +106,7 @@ def _of_calls_failing_over(results: Sequence[CallFailover]) -> Iterator[str]:
         )
     if unknown := [one for one in results if one.gap_ns is None]:
         yield (
-            f"the longest silence was not at the blow{_in_times(unknown, results)}: "
+            f"the longest silence was not at the fault{_in_times(unknown, results)}: "
             "the gap of the voice is not known there"
         )
 
@@ -115,7 +115,7 @@ def _of_clocks(results: Sequence[RegistrationFailover | TwoStageFailover | CallF
     error_ns = max((one.clock_error_ns for one in results), default=0)
     if error_ns:
         yield (
-            "blow, detection and running were told by the clocks of two other hosts: each is known to within "
+            "fault, detection and running were told by the clocks of two other hosts: each is known to within "
             f"{notation.duration(error_ns, 3)}"
         )
 

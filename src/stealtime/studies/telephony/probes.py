@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -24,7 +24,7 @@ SurvivingModeName = Literal["no-net", "net", "net+bypass", "replicated"]
 SurvivingFrontedModeName = Literal["no-net", "net", "net+bypass"]
 CallModeName = Literal["off", "no-net", "net", "net+bypass", "net+no-net", "replicated"]
 SurvivingCallModeName = Literal["no-net", "net", "net+bypass", "net+no-net", "replicated"]
-PlacementName = Literal["together", "apart"]
+RolesName = Literal["together", "apart"]
 Rate = Annotated[float, Field(gt=0, le=100_000)]
 Share = Annotated[float, Field(gt=0, le=10)]
 Primaries = Annotated[int, Field(ge=2, le=3)]
@@ -35,8 +35,8 @@ Advertisement = Annotated[DurationNs, Field(ge=10_000_000, le=40_950_000_000)]
 DEFAULT_INTERVAL_NS = 100_000_000
 DEFAULT_ADVERTISEMENT_NS = 1_000_000_000
 """What keepalived does unless it is told otherwise; the other server takes over when three of them are missing."""
-PLACED_ONLY: Mapping[str, PlacementName] = {"net+no-net": "apart", "replicated": "together"}
-"""The modes that can be had in one placement only."""
+ROLES_ONLY: Mapping[str, RolesName] = {"net+no-net": "apart", "replicated": "together"}
+"""The modes that there are only with these roles."""
 
 
 class ServerCells(ProbeCells):
@@ -51,16 +51,16 @@ class ServerCells(ProbeCells):
         return [{**server, **load} for server, load in product(self.servers(), self.loads())]
 
     def servers(self) -> list[dict[str, JsonValue]]:
-        """Give the parameters of each server: every mode with every interval and placement, and those unprotected.
+        """Give the parameters of each server: every mode with every interval and roles, and those unprotected.
 
         The interval of ``replicated`` is that from one advertisement to the next. That signalling and media are
         together is not said.
         """
         advertisements_ns = getattr(self, "advertisement_ns", [DEFAULT_ADVERTISEMENT_NS])
         sets: list[dict[str, JsonValue]] = []
-        for placement, mode in product(getattr(self, "placement", ["together"]), self.mode):
-            where = {} if placement == "together" else {"placement": placement}
-            if placement != PLACED_ONLY.get(mode, placement):
+        for roles, mode in product(getattr(self, "roles", ["together"]), self.mode):
+            where = {} if roles == "together" else {"roles": roles}
+            if roles != ROLES_ONLY.get(mode, roles):
                 continue
             if mode == "off":
                 sets.append({"mode": mode, **where})
@@ -77,7 +77,7 @@ class ServerCells(ProbeCells):
         ]
 
 
-_OF_SERVERS = ("mode", "interval_ns", "advertisement_ns", "placement")
+_OF_SERVERS = ("mode", "interval_ns", "advertisement_ns", "roles")
 
 
 def number(value: float) -> int | float:
@@ -155,7 +155,7 @@ class RegisterFailoverCells(ServerCells):
     """``register-failover``: the host of a protected server dies while phones register."""
 
     probe: Literal["register-failover"]
-    """The name of the probe. Phones register for the duration before the blow, and as long after it."""
+    """The name of the probe. Phones register for the duration before the fault, and as long after it."""
     transport: list[TransportName] = Field(default=["udp"], min_length=1)
     """As of ``registration-rate``."""
     mode: list[SurvivingModeName] = Field(default=["net"], min_length=1)
@@ -168,14 +168,14 @@ class RegisterFailoverCells(ServerCells):
     rate_per_s: list[Rate] = Field(default=[100.0], alias="rate", min_length=1)
     """Registrations a second."""
     users: int | None = Field(default=None, ge=2, le=1_000_000)
-    """How many phones register in all, instead of as many as there is time for; the blow falls in the middle."""
+    """How many phones register in all, instead of as many as there is time for; the fault falls in the middle."""
 
 
 class TwoStageFailoverCells(ServerCells):
     """``two-stage-failover``: one of several primaries behind fronts is added, then the host of another one dies."""
 
     probe: Literal["two-stage-failover"]
-    """The name of the probe. Phones register for the duration before the blow, and as long after it."""
+    """The name of the probe. Phones register for the duration before the fault, and as long after it."""
     primaries: list[Primaries] = Field(default=[2], min_length=1)
     """How many there are when the host dies; the last one of them is added while phones register."""
     transport: list[TransportName] = Field(default=["udp"], min_length=1)
@@ -196,9 +196,11 @@ class ShortTwoStageFailover(ShortRate):
 
 
 class _CallCells(ServerCells):
+    renamed: ClassVar[Mapping[str, str]] = {"placement": "roles"}  # old name
+
     streams: list[Streams] = Field(default=[10], min_length=1)
     """How many streams of voice the server relays, one way each: a call has two of them."""
-    placement: list[PlacementName] = Field(default=["together"], min_length=1)
+    roles: list[RolesName] = Field(default=["together"], min_length=1)
     """Whether signalling and media share a guest, or have one each beside each other on the same host (``apart``).
     The mode ``net+no-net`` is for two guests only, ``replicated`` for servers that do both."""
     advertisement_ns: list[Advertisement] = Field(
@@ -207,11 +209,11 @@ class _CallCells(ServerCells):
     """As of ``register-failover``."""
 
     @model_validator(mode="after")
-    def _every_mode_has_a_placement(self) -> Self:
+    def _every_mode_has_its_roles(self) -> Self:
         for mode in self.mode:
-            only = PLACED_ONLY.get(mode)
-            if only is not None and only not in self.placement:
-                raise ValueError(f"the mode {mode!r} needs the placement {only!r}")
+            only = ROLES_ONLY.get(mode)
+            if only is not None and only not in self.roles:
+                raise ValueError(f"the mode {mode!r} needs the roles {only!r}")
         return self
 
 
@@ -232,8 +234,8 @@ class ShortCalls(ShortProbe):
     """Replaces its numbers of streams."""
     mode: list[CallModeName] | None = Field(default=None, min_length=1)
     """Replaces its modes."""
-    placement: list[PlacementName] | None = Field(default=None, min_length=1)
-    """Replaces its placements."""
+    roles: list[RolesName] | None = Field(default=None, min_length=1)
+    """Replaces its roles."""
     interval_ns: list[Interval] | None = Field(default=None, alias="interval", min_length=1)
     """Replaces its intervals."""
 
@@ -242,7 +244,7 @@ class CallFailoverCells(_CallCells):
     """``call-failover``: the host of a protected server dies while calls are up and some phones register."""
 
     probe: Literal["call-failover"]
-    """The name of the probe. Both ends speak for the duration before the blow, and for that and
+    """The name of the probe. Both ends speak for the duration before the fault, and for that and
     three seconds after it."""
     mode: list[SurvivingCallModeName] = Field(default=["net+bypass"], min_length=1)
     """As of ``call``. ``no-net`` may lose what was acknowledged."""
@@ -255,13 +257,13 @@ class ShortCallFailover(ShortProbe):
     """Replaces its numbers of streams."""
     mode: list[SurvivingCallModeName] | None = Field(default=None, min_length=1)
     """Replaces its modes."""
-    placement: list[PlacementName] | None = Field(default=None, min_length=1)
-    """Replaces its placements."""
+    roles: list[RolesName] | None = Field(default=None, min_length=1)
+    """Replaces its roles."""
 
 
 def suits(traits: PlatformTraits, parameters: Mapping[str, JsonValue]) -> bool:
     """Tell whether a server of this mode can be had on a platform: without a guest there is nothing to protect."""
-    return not traits.is_native or (parameters["mode"] == "off" and "placement" not in parameters)
+    return not traits.is_native or (parameters["mode"] == "off" and "roles" not in parameters)
 
 
 @asynccontextmanager

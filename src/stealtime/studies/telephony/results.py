@@ -12,7 +12,7 @@ class _Stored(Result):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     tables: tuple[str, ...] = ()
-    lapses: int = 0
+    retries: int = 0
     """How often the trial was begun anew, because the server's guest had lost its standby meanwhile: not counted."""
 
 
@@ -92,11 +92,11 @@ class Registrations(_Stored):
 
 
 class AnswersOverTime(Model):
-    """Acknowledgements around a blow, in steps of equal length."""
+    """Acknowledgements around a fault, in steps of equal length."""
 
     step_ns: int
     first_step_ns: int
-    """Where the first step begins, after the blow: negative for before it."""
+    """Where the first step begins, after the fault: negative for before it."""
     answers: list[int]
 
 
@@ -111,7 +111,7 @@ class RegistrationFailover(_Stored):
     sent: int
     acknowledged: int
     acknowledged_before: int
-    """Of them, before the blow."""
+    """Of them, before the fault."""
     lost: int
     """Acknowledged registrations that the surviving server does not know."""
     lost_users: list[str]
@@ -120,12 +120,12 @@ class RegistrationFailover(_Stored):
     retransmissions: int
     connections_failed: int
     silence_ns: int | None
-    """The longest time between two acknowledgements that ends after the blow; None: none came any more."""
-    blow_to_detection_ns: int
+    """The longest time between two acknowledgements that ends after the fault; None: none came any more."""
+    fault_to_detection_ns: int
     """Until the standby had won the register."""
-    blow_to_running_ns: int
+    fault_to_running_ns: int
     """Until the guest ran again."""
-    blow_to_answer_ns: int | None
+    fault_to_answer_ns: int | None
     """Until a phone had the first acknowledgement from it; None: there was none."""
     clock_error_ns: int = 0
     """How far moments of hosts can be off, where clocks of other machines told them."""
@@ -136,13 +136,13 @@ class PrimaryUsers(Model):
     """What the users of one of several primaries saw of a host that died."""
 
     host: str
-    """Where the primary was before the blow."""
+    """Where the primary was before the fault."""
     users: int
     """Acknowledged registrations that it knows afterwards."""
     silence_before_ns: int | None
-    """The longest time between two acknowledgements of theirs before the blow; None: there were no two."""
+    """The longest time between two acknowledgements of theirs before the fault; None: there were no two."""
     silence_ns: int | None
-    """The longest one that ends after the blow; None: none came any more."""
+    """The longest one that ends after the fault; None: none came any more."""
     late: int
     """Users whose acknowledgement took so long that a phone sends again meanwhile (RFC 3261, T1), over UDP at least."""
 
@@ -191,13 +191,13 @@ class TwoStageFailover(_Stored):
     primaries: list[PrimaryUsers]
     """The one that died first, then the others."""
     added: PrimaryAdded
-    blow_to_detection_ns: int
+    fault_to_detection_ns: int
     """Until the standby had won the register."""
-    blow_to_running_ns: int
+    fault_to_running_ns: int
     """Until the guest ran again."""
     clock_error_ns: int = 0
     """How far the two moments above can be off, where other hosts' clocks told them."""
-    blow_to_answer_ns: int | None
+    fault_to_answer_ns: int | None
     """Until a phone of the killed primary had the first acknowledgement from it; None: there was none."""
     over_time: AnswersOverTime
     """To the users of the killed primary."""
@@ -217,7 +217,7 @@ class TwoStageFailover(_Stored):
 
     @property
     def others_silence_before_ns(self) -> int | None:
-        """Of the users of that other primary which had the longest before the blow."""
+        """Of the users of that other primary which had the longest before the fault."""
         return max(
             (one.silence_before_ns for one in self.primaries[1:] if one.silence_before_ns is not None), default=None
         )

@@ -29,7 +29,7 @@ class ServerStage(ReusingStage[Place]):
         new_place: Gives a place for another server, with a number that none had before; it is not started.
     """
 
-    wanted_parameters = ("mode", "interval_ns", "placement", "primaries")
+    wanted_parameters = ("mode", "interval_ns", "roles", "primaries")
 
     def __init__(self, boot: PlannedBoot, placement: Placement, logs: Path, folder: Path, new_place: NewPlace) -> None:
         super().__init__(boot, placement, logs)
@@ -59,9 +59,9 @@ class ServerStage(ReusingStage[Place]):
         """End the server."""
         kept.stop()
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of all logs."""
-        return "" if self.kept is None else self.kept.last_words()
+        return "" if self.kept is None else self.kept.log_tail()
 
     def _server(self, parameters: Mapping[str, JsonValue]) -> Server:
         """Give a server that answers."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from stealtime.hosts.guest import Blow
+from stealtime.hosts.guest import Fault
 from stealtime.studies.telephony.failover import LOST_SHOWN, await_first_answer, over_time, silence_ns
 from stealtime.studies.telephony.location import Located, Protocol
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
@@ -112,11 +112,11 @@ def fail_over_of_several(
         place: Fronts and primaries, one of which is still to be added.
         transport: How phones reach the fronts, and these the primaries.
         rate_per_s: How many register in a second.
-        duration_s: How long they do so before the blow, and as long after it.
+        duration_s: How long they do so before the fault, and as long after it.
         folder: For the files of SIPp.
 
     Raises:
-        NotProtectedError: A primary lost its standby before the blow.
+        NotProtectedError: A primary lost its standby before the fault.
         StealtimeError: One does not go on, or does not come up.
     """
     added = add_primary(place, transport, folder / "added")
@@ -127,8 +127,8 @@ def fail_over_of_several(
     try:
         await_first_answer(running[0])
         time.sleep(led.load.duration_s / 2)
-        place.refuse_lapse(active, from_ns)
-        blow = place.kill_host()
+        place.check_protected(active, from_ns)
+        fault = place.kill_host()
         answers = Answers([finish_load(sipp) for sipp in running])
     finally:
         for sipp in running:
@@ -136,7 +136,7 @@ def fail_over_of_several(
     acknowledged = sorted(answers.answered_ns)
     lost = led.unknown(acknowledged, folder / "asked")
     owners = _owners(place, acknowledged, folder)
-    return _result(led, answers, blow, lost, added, [sorted(users) for users in owners])
+    return _result(led, answers, fault, lost, added, [sorted(users) for users in owners])
 
 
 def add_primary(place: TwoStagePlace, transport: Transport, folder: Path) -> PrimaryAdded:
@@ -211,17 +211,17 @@ def _owners(place: TwoStagePlace, users: Sequence[str], folder: Path) -> list[se
 
 
 def _result(
-    led: Led, answers: Answers, blow: Blow, lost: list[str], added: PrimaryAdded, owners: Sequence[Sequence[str]]
+    led: Led, answers: Answers, fault: Fault, lost: list[str], added: PrimaryAdded, owners: Sequence[Sequence[str]]
 ) -> TwoStageFailover:
     sent, answered = answers.sent_ns, answers.answered_ns
     times = [[answered[user] for user in users] for users in owners]
     took_ns = {user: at_ns - sent[user] for user, at_ns in answered.items()}
     killed, others = times[0], [at_ns for each in times[1:] for at_ns in each]
-    after = [at_ns for at_ns in sorted(killed) if at_ns >= blow.running_ns]
+    after = [at_ns for at_ns in sorted(killed) if at_ns >= fault.running_ns]
     # Whose users they are nobody can say; those of the primaries that went on were answered.
     unanswered_ns = answers.unanswered_ns
     return TwoStageFailover(
-        host=blow.died,
+        host=fault.died,
         rate_per_s=led.load.rate_per_s,
         seed=led.seed,
         fronts={front.name: len(front.phones) for front in led.fronts},
@@ -236,17 +236,17 @@ def _result(
             PrimaryUsers(
                 host=host,
                 users=len(each),
-                silence_before_ns=longest_gap_ns(each, blow.struck_ns),
-                silence_ns=silence_ns(each, unanswered_ns if number == 0 else [], blow.struck_ns),
+                silence_before_ns=longest_gap_ns(each, fault.struck_ns),
+                silence_ns=silence_ns(each, unanswered_ns if number == 0 else [], fault.struck_ns),
                 late=sum(took_ns[user] >= _LATE_NS for user in users),
             )
             for number, (host, users, each) in enumerate(zip(led.place.homes, owners, times, strict=True))
         ],
         added=added,
-        blow_to_detection_ns=blow.detected_ns - blow.struck_ns,
-        blow_to_running_ns=blow.running_ns - blow.struck_ns,
-        clock_error_ns=blow.error_ns,
-        blow_to_answer_ns=after[0] - blow.struck_ns if after else None,
-        over_time=over_time(killed, blow.struck_ns),
-        others_over_time=over_time(others, blow.struck_ns),
+        fault_to_detection_ns=fault.detected_ns - fault.struck_ns,
+        fault_to_running_ns=fault.running_ns - fault.struck_ns,
+        clock_error_ns=fault.error_ns,
+        fault_to_answer_ns=after[0] - fault.struck_ns if after else None,
+        over_time=over_time(killed, fault.struck_ns),
+        others_over_time=over_time(others, fault.struck_ns),
     )

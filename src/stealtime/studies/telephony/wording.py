@@ -10,7 +10,7 @@ from stealtime.vocabulary.quantities import format_duration
 _TRANSPORTS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
 _SEVERAL = (
     "Two stages: silence is that of the users of the primary whose host died, the others are the users of all other "
-    "primaries, before the blow and after it. Late: acknowledged after 500 ms or more; over UDP a phone has sent again "
+    "primaries, before and after the fault. Late: acknowledged after 500 ms or more; over UDP a phone has sent again "
     "by then. Most: the largest share of the phones that one front has, and of the users that one primary has. Each "
     "acknowledged user is asked for by way of another front."
 )
@@ -36,7 +36,7 @@ def server_words(cell: TelephonyFigures) -> str:
     how = "" if mode in (None, "off") else f" {mode}"
     every = f" every {format_duration(interval_ns)}" if isinstance(interval_ns, int) else ""
     several = f", {primaries} primaries" if isinstance(primaries := cell.parameters.get("primaries"), int) else ""
-    apart = ", media apart" if cell.parameters.get("placement") == "apart" else ""
+    apart = ", media apart" if cell.parameters.get("roles") == "apart" else ""
     return f"{cell.platform}{how}{every}{apart}{several}"
 
 

@@ -61,7 +61,7 @@ def section(content: ReportContent, causes: Causes, periodic: Periodic) -> Secti
         "no_interval": no_interval_sentences(content.summary.cells),
         "nativeness": wording.describe_nativeness(content.manifest.host),
         "traits_of": traits_of,
-        "like_with_like": cause_wording.like_with_like,
+        "held_back_alone": cause_wording.held_back_alone,
     }
     return Section(
         question="What does virtualization cost here?",

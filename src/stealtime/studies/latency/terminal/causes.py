@@ -11,7 +11,7 @@ from stealtime.report import notation
 from stealtime.report.plain_table import new_table
 from stealtime.studies.latency.content.cause_palette import UNEXPLAINED
 from stealtime.studies.latency.content.causes import CauseLine, Causes, OverheadLine, Shift, TracedCell
-from stealtime.studies.latency.wording.cause_wording import like_with_like, signed_duration
+from stealtime.studies.latency.wording.cause_wording import held_back_alone, signed_duration
 
 _LEAST_SHARE = 0.01
 """Causes below it share a line, so that a cell takes no more than a few."""
@@ -25,7 +25,7 @@ def render_causes(causes: Causes) -> RenderableType | None:
     for probe in causes.probes:
         for cell in probe.cells:
             parts += [Text(), *_cell(cell)]
-        parts += [Text(f"\n{probe.title}: {words}", style="yellow") for words in like_with_like(probe)]
+        parts += [Text(f"\n{probe.title}: {words}", style="yellow") for words in held_back_alone(probe)]
     for rule in dict.fromkeys(cell.rule for cell in causes.cells if cell.rule):
         parts.append(Text(f"\nRule: {rule}", style="dim"))
     if causes.overhead_absent_because is not None:

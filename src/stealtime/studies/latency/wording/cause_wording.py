@@ -41,7 +41,7 @@ def overhead_in_words(pairs: int, floor: Shift, p999: Shift, maximum: Shift) -> 
     return "; ".join(sentences)
 
 
-def like_with_like(probe: ProbeCauses) -> list[str]:
+def held_back_alone(probe: ProbeCauses) -> list[str]:
     """Say what remains of the lost time of a platform that alone was held back by a limit on real-time threads."""
     return [
         f"{platform} alone was held back by RT throttling, a limit of its own kernel. Without it {platform} lost in a "

@@ -106,7 +106,7 @@ class CallSignalling:
         while len((answers := self._answers()).relays) < wanted:
             if self._callers.process.poll() is not None or time.monotonic() > deadline:
                 raise StealtimeError(
-                    f"{len(answers.relays)} of {wanted} calls were answered: {self._callers.last_words()}",
+                    f"{len(answers.relays)} of {wanted} calls were answered: {self._callers.log_tail()}",
                     hint="what the server wrote last is in the log of the trial; if it says nothing, try fewer streams",
                 )
             time.sleep(_POLL_S)

@@ -18,17 +18,17 @@ class FailoverFigures(Figures):
     """What became of calls whose host died."""
 
     gap_ns: list[int]
-    """The longest silence of any caller or phone around the blow, of each repetition in which one was heard."""
+    """The longest silence of any caller or phone around the fault, of each repetition in which one was heard."""
     unheard: int
-    """Repetitions in which the longest silence was not at the blow."""
+    """Repetitions in which the longest silence was not at the fault."""
     running_ns: list[int]
-    """From the blow until the guest ran again, by repetition."""
+    """From the fault until the guest ran again, by repetition."""
     registrations: RegistrationsMeanwhile
     """Of all repetitions."""
     moments: list[Moment]
-    """Of the last repetition, from the blow on its time line."""
+    """Of the last repetition, from the fault on its time line."""
     gap_began_ns: int | None
-    """Of the last repetition, from the blow, as ``gap_ended_ns``; None where it was not heard."""
+    """Of the last repetition, from the fault, as ``gap_ended_ns``; None where it was not heard."""
     gap_ended_ns: int | None
 
 
@@ -38,7 +38,7 @@ class CallLoad(Figures):
     streams: int
     mode: str
     interval_ns: int | None = None
-    placement: str = "together"
+    roles: str = "together"
     """Whether signalling and media share a guest, or are ``apart``."""
 
 
@@ -149,13 +149,13 @@ def _failover(results: Sequence[CallFailover]) -> FailoverFigures:
     return FailoverFigures(
         gap_ns=[gap for gap in gaps if gap is not None],
         unheard=gaps.count(None),
-        running_ns=[one.running_ns - one.blown_ns for one in results],
+        running_ns=[one.running_ns - one.fault_ns for one in results],
         registrations=RegistrationsMeanwhile(
             sent=sum(one.registrations.sent for one in results),
             acknowledged=sum(one.registrations.acknowledged for one in results),
             lost=sum(one.registrations.lost for one in results),
         ),
-        moments=[Moment(what=one.what, at_ns=one.at_ns - last.blown_ns) for one in last.moments],
-        gap_began_ns=None if began is None else began - last.blown_ns,
-        gap_ended_ns=None if began is None or last.gap_ns is None else began + last.gap_ns - last.blown_ns,
+        moments=[Moment(what=one.what, at_ns=one.at_ns - last.fault_ns) for one in last.moments],
+        gap_began_ns=None if began is None else began - last.fault_ns,
+        gap_ended_ns=None if began is None or last.gap_ns is None else began + last.gap_ns - last.fault_ns,
     )

@@ -61,7 +61,7 @@ class Span:
 
 @dataclass(frozen=True)
 class TimeLine:
-    """What happened before and after a blow."""
+    """What happened before and after a fault."""
 
     label: str
     ticks: tuple[tuple[float, str], ...]
@@ -111,7 +111,7 @@ def loss_figure(cells: Sequence[Drawn]) -> BoxFigure | None:
 
 
 def time_line(name: str, failover: FailoverFigures) -> TimeLine:
-    """Draw what happened in a failover, from the blow on."""
+    """Draw what happened in a failover, from the fault on."""
     gap = (
         [("no voice", failover.gap_began_ns, failover.gap_ended_ns)]
         if failover.gap_began_ns is not None and failover.gap_ended_ns is not None
@@ -152,7 +152,7 @@ def draw_time_line(line: TimeLine) -> Markup:
 
 
 def signed(nanoseconds: float) -> str:
-    """Write a time before or after the blow."""
+    """Write a time before or after the fault."""
     if nanoseconds == 0:
         return "0"
     sign = "\N{MINUS SIGN}" if nanoseconds < 0 else "+"

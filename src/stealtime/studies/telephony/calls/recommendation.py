@@ -80,13 +80,13 @@ def recommend(cells: Sequence[JudgedCalls]) -> list[Recommendation]:
 
 def _of_load(platform: str, streams: int, cells: Sequence[JudgedCalls]) -> Recommendation:
     own = [cell.figures for cell in cells if cell.platform == platform and cell.figures.streams == streams]
-    quiet = [one for one in own if one.failover is None and one.placement == "together"]
-    apart = [one for one in own if one.failover is None and one.placement == "apart"]
+    quiet = [one for one in own if one.failover is None and one.roles == "together"]
+    apart = [one for one in own if one.failover is None and one.roles == "apart"]
     # A failover is not about the number of calls: all of this platform are evidence.
     failovers = [
         cell.figures
         for cell in cells
-        if cell.platform == platform and cell.figures.failover is not None and cell.figures.placement == "together"
+        if cell.platform == platform and cell.figures.failover is not None and cell.figures.roles == "together"
     ]
     interval_ns, on_interval = _interval([one for one in quiet if one.mode == "net+bypass"])
     both = next((one for one in quiet if (one.mode, one.interval_ns) == ("net+bypass", interval_ns)), None)

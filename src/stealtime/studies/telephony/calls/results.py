@@ -149,7 +149,7 @@ class _WithCalls(Result):
     tables: tuple[str, ...] = ()
     dialogues: Dialogues
     voice: Voice
-    lapses: int = 0
+    retries: int = 0
     """How often the trial was begun anew, because the guest had lost its standby meanwhile: not counted above."""
 
     @property
@@ -227,7 +227,7 @@ class CallFailover(_WithCalls):
 
     kind: Literal["call-failover"] = "call-failover"
     registrations: RegistrationsMeanwhile
-    blown_ns: int
+    fault_ns: int
     running_ns: int
     """When the guest ran again."""
     moments: list[Moment]
@@ -247,9 +247,9 @@ class CallFailover(_WithCalls):
 
     @property
     def gap_ns(self) -> int | None:
-        """The longest silence of any caller or phone, where it holds the blow; else the failover was not heard."""
+        """The longest silence of any caller or phone, where it holds the fault; else the failover was not heard."""
         voice = self.voice
         if voice.silence_ns is None or voice.silence_began_ns is None:
             return None
-        is_it = voice.silence_began_ns <= self.running_ns and voice.silence_began_ns + voice.silence_ns >= self.blown_ns
+        is_it = voice.silence_began_ns <= self.running_ns and voice.silence_began_ns + voice.silence_ns >= self.fault_ns
         return voice.silence_ns if is_it else None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from stealtime.campaigns.planned import PlannedCell
 from stealtime.campaigns.probe import whole
-from stealtime.hosts.guest import Blow
+from stealtime.hosts.guest import Fault
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Moment, RegistrationsMeanwhile
@@ -22,7 +22,7 @@ from stealtime.studies.telephony.registrations import (
 from stealtime.studies.telephony.sipp.program import Sipp
 
 _AFTER_S = 3.0
-"""How long both ends speak on after as much time as before the blow: a failover takes some tenths of a second."""
+"""How long both ends speak on after as much time as before the fault: a failover takes some tenths of a second."""
 _REGISTERED_PER_S = 20.0
 """While the host dies: enough to see when signalling is answered again, and too little to be a load."""
 
@@ -52,7 +52,7 @@ def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover
     """
     before_s = cell.duration_ns / 1e9
     voice_s = 2 * before_s + _AFTER_S
-    blows: list[Blow] = []
+    faults: list[Fault] = []
     registering: list[Sipp] = []
     load = Load(
         transport="udp",
@@ -61,13 +61,13 @@ def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover
         names=fresh_names(),
     )
 
-    def blow() -> None:
+    def fault() -> None:
         registering.append(start_load(place, load, folder / "registrations"))
         time.sleep(before_s)
-        blows.append(place.kill_host())
+        faults.append(place.kill_host())
 
     try:
-        measured = make_calls(place, _numbers(cell), voice_s, folder, meanwhile=blow)
+        measured = make_calls(place, _numbers(cell), voice_s, folder, meanwhile=fault)
         registered = finish_load(registering[0])
     finally:
         for sipp in registering:
@@ -81,10 +81,10 @@ def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover
         registrations=RegistrationsMeanwhile(
             sent=len(registered.sent_ns), acknowledged=len(registered.answered_ns), lost=len(lost)
         ),
-        blown_ns=blows[0].struck_ns,
-        running_ns=blows[0].running_ns,
-        moments=_moments(blows[0], registered, is_replicated=place.mode == "replicated"),
-        clock_error_ns=blows[0].error_ns,
+        fault_ns=faults[0].struck_ns,
+        running_ns=faults[0].running_ns,
+        moments=_moments(faults[0], registered, is_replicated=place.mode == "replicated"),
+        clock_error_ns=faults[0].error_ns,
     )
 
 
@@ -92,20 +92,20 @@ def _numbers(cell: PlannedCell) -> CallNumbers:
     return CallNumbers.of_streams(whole(cell.cell.parameters["streams"]))
 
 
-def _moments(blow: Blow, registered: Registered, *, is_replicated: bool) -> list[Moment]:
+def _moments(fault: Fault, registered: Registered, *, is_replicated: bool) -> list[Moment]:
     """Put what happened in its order; what callers and phones heard is told by the voice."""
     taken = (
-        [Moment(what="the other server has the address", at_ns=blow.running_ns)]
+        [Moment(what="the other server has the address", at_ns=fault.running_ns)]
         if is_replicated
         else [
-            Moment(what="the standby has won the register", at_ns=blow.detected_ns),
-            Moment(what="the guest runs again", at_ns=blow.running_ns),
+            Moment(what="the standby has won the register", at_ns=fault.detected_ns),
+            Moment(what="the guest runs again", at_ns=fault.running_ns),
         ]
     )
-    found = [Moment(what="the host is killed", at_ns=blow.struck_ns), *taken]
+    found = [Moment(what="the host is killed", at_ns=fault.struck_ns), *taken]
     answers = sorted(registered.answered_ns.values())
-    before = [at_ns for at_ns in answers if at_ns < blow.struck_ns]
-    after = [at_ns for at_ns in answers if at_ns >= blow.struck_ns]
+    before = [at_ns for at_ns in answers if at_ns < fault.struck_ns]
+    after = [at_ns for at_ns in answers if at_ns >= fault.struck_ns]
     if before:
         found.append(Moment(what="last registration answered before", at_ns=before[-1]))
     if after:

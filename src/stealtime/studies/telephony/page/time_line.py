@@ -51,11 +51,11 @@ def charts(cells: Sequence[TelephonyFigures]) -> list[Chart]:
     for cell in (one for one in cells if one.time_lines):
         title, line = cell_words(cell), cell.time_lines[0]
         taken = (
-            [("the other server has the address", line.blow_to_running_ns)]
+            [("the other server has the address", line.fault_to_running_ns)]
             if cell.parameters.get("mode") == "replicated"
-            else [("the standby takes over", line.blow_to_detection_ns), ("the guest runs", line.blow_to_running_ns)]
+            else [("the standby takes over", line.fault_to_detection_ns), ("the guest runs", line.fault_to_running_ns)]
         )
-        moments = [("SIGKILL", 0), *taken, ("first answer", line.blow_to_answer_ns)]
+        moments = [("SIGKILL", 0), *taken, ("first answer", line.fault_to_answer_ns)]
         drawn.append(_chart(title, line.over_time, moments, line.silence_ns))
         if line.others_over_time is not None:
             others = f"{title}, users of the other primaries"
@@ -68,8 +68,8 @@ def _chart(
 ) -> Chart:
     span_ns = steps.step_ns * len(steps.answers)
 
-    def place(after_blow_ns: float) -> float:
-        return (after_blow_ns - steps.first_step_ns) / span_ns * WIDTH
+    def place(after_fault_ns: float) -> float:
+        return (after_fault_ns - steps.first_step_ns) / span_ns * WIDTH
 
     highest = max([1, *steps.answers])
     width = steps.step_ns / span_ns * WIDTH

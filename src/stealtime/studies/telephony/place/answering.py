@@ -21,7 +21,7 @@ def await_answer(
     client: Client,
     address: str,
     within_s: float,
-    last_words: Callable[[], str],
+    log_tail: Callable[[], str],
     refuse_end: Callable[[], object] = lambda: None,
 ) -> None:
     """Wait until a server answers OPTIONS.
@@ -30,17 +30,17 @@ def await_answer(
         client: Where its phones are.
         address: Its own.
         within_s: How long.
-        last_words: Gives what it wrote.
+        log_tail: Gives what it wrote.
         refuse_end: Raises the error to give where what it runs in has ended: no answer will come.
 
     Raises:
-        StealtimeError: It does not; ``last_words`` is its note.
+        StealtimeError: It does not; ``log_tail`` is its note.
     """
     deadline = time.monotonic() + within_s
     while not answers(client, address):
         refuse_end()
         if time.monotonic() > deadline or client.has_ended:
-            said = last_words()
+            said = log_tail()
             error = StealtimeError(
                 f"the SIP server at {address} does not answer within {within_s:g} s; {complaint(said)}",
                 hint="what it wrote is in the log of the trial",

@@ -91,7 +91,7 @@ class Fronts:
             StealtimeError: One does not come up.
         """
         for address in self.addresses.values():
-            await_answer(self._client, address, _UP_WITHIN_S, self.last_words)
+            await_answer(self._client, address, _UP_WITHIN_S, self.log_tail)
         self.locate(phones=1)
 
     def locate(self, *, phones: int, protocol: Protocol = "udp", seed: int = 0) -> list[Located]:
@@ -129,9 +129,9 @@ class Fronts:
         for server in self._servers:
             server.stop()
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of what they wrote."""
-        return "\n".join(f"--- {server.name}\n{server.last_words()}" for server in self._servers)
+        return "\n".join(f"--- {server.name}\n{server.log_tail()}" for server in self._servers)
 
     def _folder(self, node: str) -> Path:
         return self._parent / node

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 from pydantic import JsonValue
 
-from stealtime.hosts.guest import Blow, Guest, lose_host
+from stealtime.hosts.guest import Fault, Guest, lose_host
 from stealtime.hosts.host import CpuTimes, NotProtectedError
 from stealtime.hosts.testbed import Testbed
 from stealtime.protect.status import MemberStatus
@@ -19,7 +19,7 @@ from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.model import Mode, unprotected
 
-Placement = Literal["together", "apart"]
+Roles = Literal["together", "apart"]
 
 KERNEL = "cloud"
 """Of guests, as ``VM.toml`` names it."""
@@ -36,7 +36,7 @@ class GuestPlace:
         mode: How it is protected; ``net+no-net`` and, apart from each other, ``net+bypass`` are the modes of signalling
             and of media.
         interval_ns: From one checkpoint to the next; None: the usual one.
-        placement: Whether signalling and media share a guest.
+        roles: Whether signalling and media share a guest.
         machine: What else is different from the usual machine, as in ``VM.toml``.
 
     Raises:
@@ -50,14 +50,14 @@ class GuestPlace:
         mode: Mode,
         *,
         interval_ns: int | None = None,
-        placement: Placement = "together",
+        roles: Roles = "together",
         **machine: Any,
     ) -> None:
         self.testbed = testbed
         self.mode = mode
         self.client = testbed.client
         self.address = testbed.address(0)
-        if placement == "together":
+        if roles == "together":
             self.media_address = self.address
             configurations = [ServerConfiguration(role="both", address=self.address)]
         else:
@@ -84,7 +84,7 @@ class GuestPlace:
             name,
             cast("Mode", parameters["mode"]),
             interval_ns=interval_ns if isinstance(interval_ns, int) else None,
-            placement=cast("Placement", parameters.get("placement", "together")),
+            roles=cast("Roles", parameters.get("roles", "together")),
         )
 
     @property
@@ -100,7 +100,7 @@ class GuestPlace:
     def await_ready(self) -> None:
         """Wait until all guests are protected as they shall be, and the server answers."""
         self.await_protected()
-        await_answer(self.client, self.address, UP_WITHIN_S, self.last_words, self._refuse_end)
+        await_answer(self.client, self.address, UP_WITHIN_S, self.log_tail, self._refuse_end)
         self.await_protected()
 
     def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:
@@ -111,16 +111,16 @@ class GuestPlace:
         """Give the members whose guests run now, protected or not."""
         return [member for guest in self.guests for member in guest.running_members()]
 
-    def refuse_lapse(self, members: Sequence[MemberStatus], from_ns: int) -> None:
+    def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
         """See that its guests were protected all the time."""
         for guest, member in zip(self.guests, members, strict=True):
-            guest.refuse_lapse(member, from_ns)
+            guest.check_protected(member, from_ns)
 
     def cpu_times(self) -> CpuTimes:
         """Read what QEMU, the members and the daemons of both hosts have used."""
         return self.testbed.cpu_times()
 
-    def kill_host(self) -> Blow:
+    def kill_host(self) -> Fault:
         """Kill the members on the host where the server runs, each when it is protected."""
         if self.mode == "off":
             raise unprotected()
@@ -134,9 +134,9 @@ class GuestPlace:
         """End all that runs on both hosts, and have them receive machines again."""
         self.testbed.clear()
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of what its guests wrote on their consoles, and of the logs of members and hosts."""
-        return self.testbed.last_words()
+        return self.testbed.log_tail()
 
     def _refuse_end(self) -> None:
         for guest in self.guests:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from stealtime.hosts.client import Client
-from stealtime.hosts.guest import Blow
+from stealtime.hosts.guest import Fault
 from stealtime.hosts.host import CpuTimes
 from stealtime.protect.status import MemberStatus
 from stealtime.vocabulary.errors import StealtimeError
@@ -71,7 +71,7 @@ class Place(Protocol):
         """Give the members whose guests run now; does not wait."""
         ...
 
-    def refuse_lapse(self, members: Sequence[MemberStatus], from_ns: int) -> None:
+    def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
         """See that it was protected all the time since a moment of the monotonic clock, when those members were active.
 
         Raises:
@@ -83,7 +83,7 @@ class Place(Protocol):
         """Read what it has used of the host's CPUs."""
         ...
 
-    def kill_host(self) -> Blow:
+    def kill_host(self) -> Fault:
         """Kill the host that it runs on; give the times when its guest runs again.
 
         Raises:
@@ -95,6 +95,6 @@ class Place(Protocol):
         """End it and what belongs to it."""
         ...
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of what it wrote, and of all logs around it."""
         ...

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from stealtime.hosts import network
 from stealtime.hosts.client import Client, LaboratoryClient
-from stealtime.hosts.guest import Blow
+from stealtime.hosts.guest import Fault
 from stealtime.hosts.host import CpuTimes
 from stealtime.hosts.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
 from stealtime.hosts.process_times import thread_times_ns
@@ -55,7 +55,7 @@ class NativePlace:
 
     def await_ready(self) -> None:
         """Wait until it answers."""
-        await_answer(self.client, self.address, self._up_within_s, self.last_words)
+        await_answer(self.client, self.address, self._up_within_s, self.log_tail)
 
     def await_protected(self, unlike: frozenset[int] = frozenset()) -> Sequence[MemberStatus]:
         """Wait until it answers: nothing protects it."""
@@ -66,7 +66,7 @@ class NativePlace:
         """Give none."""
         return ()
 
-    def refuse_lapse(self, members: Sequence[MemberStatus], from_ns: int) -> None:
+    def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
         """Do nothing: it has no protection to lose."""
 
     def cpu_times(self) -> CpuTimes:
@@ -74,7 +74,7 @@ class NativePlace:
         pids = self.laboratory.processes(_HOST)
         return CpuTimes(sum(time_ns for pid in pids for time_ns in thread_times_ns(pid)), None)
 
-    def kill_host(self) -> Blow:
+    def kill_host(self) -> Fault:
         """Refuse: nobody would take it over."""
         raise unprotected()
 
@@ -83,6 +83,6 @@ class NativePlace:
         if self._server.stop():
             network.batch(self.laboratory.host(_HOST).namespace, [f"address del {GUEST_INTERFACE} dev {GUEST_BRIDGE}"])
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of what it wrote."""
-        return self._server.last_words()
+        return self._server.log_tail()

@@ -87,7 +87,7 @@ class NativeServer:
         psutil.wait_procs(family, _ENDS_WITHIN_S)
         return True
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of what it wrote."""
         try:
             return "\n".join(self._log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:])

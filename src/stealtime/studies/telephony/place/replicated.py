@@ -18,7 +18,7 @@ import psutil
 from pydantic import JsonValue
 
 from stealtime.hosts.client import Client, LaboratoryNode
-from stealtime.hosts.guest import Blow, Guest
+from stealtime.hosts.guest import Fault, Guest
 from stealtime.hosts.host import CpuTimes
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.hosts.process_times import thread_times_ns
@@ -96,8 +96,8 @@ class ReplicatedPlace:
         self._await_running()
         # The server that does not have the shared address answers at its own.
         for guest in self.guests:
-            await_answer(self.client, guest.ip_address, _UP_WITHIN_S, self.last_words, guest.members)
-        await_answer(self.client, self.address, _UP_WITHIN_S, self.last_words)
+            await_answer(self.client, guest.ip_address, _UP_WITHIN_S, self.log_tail, guest.members)
+        await_answer(self.client, self.address, _UP_WITHIN_S, self.log_tail)
 
     def serving_host(self) -> str:
         """Tell on which host the guest runs that has the shared address, by what the client has learnt of it.
@@ -111,7 +111,7 @@ class ReplicatedPlace:
         """Give the members whose guests run now."""
         return [member for guest in self.guests for member in guest.running_members()]
 
-    def refuse_lapse(self, members: Sequence[MemberStatus], from_ns: int) -> None:
+    def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
         """Do nothing: neither guest is protected."""
 
     def cpu_times(self) -> CpuTimes:
@@ -120,7 +120,7 @@ class ReplicatedPlace:
         store_ns = 0 if self._store is None else sum(thread_times_ns(self._store.pid))
         return CpuTimes(used.server_ns + store_ns, used.host_ns)
 
-    def kill_host(self) -> Blow:
+    def kill_host(self) -> Fault:
         """Kill the machine that has the shared address, by SIGKILL; give the times when its address is the other's."""
         self._await_running()
         died = self._serving()
@@ -128,7 +128,7 @@ class ReplicatedPlace:
         with self._neighbours() as neighbours:
             struck = died.kill_unprotected()
             taken_ns = neighbours.await_card(survived.mac)
-        return Blow(struck.at_ns, taken_ns, taken_ns, died.home, survived.home, struck.error_ns)
+        return Fault(struck.at_ns, taken_ns, taken_ns, died.home, survived.home, struck.error_ns)
 
     def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:
         """Wait until both servers run, the one that has died booted again; give their members.
@@ -153,10 +153,10 @@ class ReplicatedPlace:
             store.kill()
             store.wait()
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of all logs."""
         log = self._log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:] if self._log.exists() else []
-        return "\n".join([self.testbed.last_words(), "--- store", *log])
+        return "\n".join([self.testbed.log_tail(), "--- store", *log])
 
     def _replica(self, name: str, number: int, advertisement_ns: int) -> Guest:
         configuration = ReplicaConfiguration(

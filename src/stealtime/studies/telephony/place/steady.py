@@ -19,7 +19,7 @@ def steady(place: Place) -> Iterator[None]:
     """
     members, from_ns = place.await_protected(), time.monotonic_ns()
     yield
-    place.refuse_lapse(members, from_ns)
+    place.check_protected(members, from_ns)
     now = {member.pid for member in place.members()}
     for member in members:
         if member.pid in now:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from stealtime.hosts.guest import Blow, Guest, lose_host
+from stealtime.hosts.guest import Fault, Guest, lose_host
 from stealtime.hosts.host import CpuTimes, NotProtectedError
 from stealtime.hosts.stand import ALL_HOSTS
 from stealtime.hosts.testbed import Testbed
@@ -120,7 +120,7 @@ class TwoStagePlace:
         """Wait until all primaries are protected as they shall be, and all servers answer."""
         self.await_protected()
         for guest in self.guests:
-            await_answer(self.client, guest.ip_address, UP_WITHIN_S, self.last_words, guest.members)
+            await_answer(self.client, guest.ip_address, UP_WITHIN_S, self.log_tail, guest.members)
         self.fronts.await_ready()
         self.await_protected()
 
@@ -132,10 +132,10 @@ class TwoStagePlace:
         """Give the members whose guests run now, protected or not."""
         return [member for guest in self.guests for member in guest.running_members()]
 
-    def refuse_lapse(self, members: Sequence[MemberStatus], from_ns: int) -> None:
+    def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
         """See that all primaries were protected all the time."""
         for guest, member in zip(self.guests, members, strict=False):
-            guest.refuse_lapse(member, from_ns)
+            guest.check_protected(member, from_ns)
 
     def cpu_times(self) -> CpuTimes:
         """Read what all primaries, and all else on their hosts and the standby, have used."""
@@ -154,14 +154,14 @@ class TwoStagePlace:
             raise StealtimeError(f"there is no host for another primary beside {len(self.guests)}")
         guest = self._begin_primary()
         guest.await_ready()
-        await_answer(self.client, guest.ip_address, UP_WITHIN_S, self.last_words, guest.members)
+        await_answer(self.client, guest.ip_address, UP_WITHIN_S, self.log_tail, guest.members)
         guest.await_ready()
         if before_dealt is not None:
             before_dealt()
         self.fronts.add(guest.ip_address)
         return guest
 
-    def kill_host(self, which: str | None = None) -> Blow:
+    def kill_host(self, which: str | None = None) -> Fault:
         """Kill the host of one primary: its member, when it is protected; give the times when its guest runs again.
 
         Args:
@@ -184,9 +184,9 @@ class TwoStagePlace:
         self.testbed.clear()
         self.guests = []
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of what primaries and fronts wrote, and of the logs of members and hosts."""
-        return f"{self.testbed.last_words()}\n{self.fronts.last_words()}"
+        return f"{self.testbed.log_tail()}\n{self.fronts.log_tail()}"
 
     def _begin_primary(self) -> Guest:
         number = len(self.guests)

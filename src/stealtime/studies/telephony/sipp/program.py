@@ -101,14 +101,14 @@ class Sipp:
         text = _read(self.folder / "statistics.csv")
         if text.count("\n") < 2:
             raise StealtimeError(
-                f"SIPp ended with {self.process.returncode} and gave no statistics: {self.last_words()}",
+                f"SIPp ended with {self.process.returncode} and gave no statistics: {self.log_tail()}",
                 hint="is its address or a port taken?",
             )
         return Finished(
             counts=parse_statistics(text),
             messages=parse_log(_read(self.folder / "messages.log"), self.real_minus_monotonic_ns),
             exit_code=int(self.process.returncode),
-            said=self.last_words(),
+            said=self.log_tail(),
         )
 
     def messages(self) -> list[LoggedMessage]:
@@ -127,7 +127,7 @@ class Sipp:
             self.process.kill()
             self.process.wait()
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the end of its error log, or of what it printed."""
         for name in ("errors.log", "printed.log"):
             lines = [line for line in _read(self.folder / name).splitlines() if line.strip()]

@@ -10,12 +10,12 @@ const URGENT: i32 = -15;
 const ORDINARY: i32 = 0;
 
 /// Have this thread, and those that it starts, go before others.
-pub fn be_urgent() {
+pub fn raise() {
     set(URGENT);
 }
 
 /// Have this thread, and those that it starts, be like others.
-pub fn be_ordinary() {
+pub fn reset() {
     set(ORDINARY);
 }
 

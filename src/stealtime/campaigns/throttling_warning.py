@@ -10,7 +10,7 @@ from stealtime.lab.platforms.traits import NATIVE, traits_of
 _SETTINGS = Path("/proc/sys/kernel")
 
 
-def unlike_words(plan: Plan, settings: Path = _SETTINGS) -> str | None:
+def throttling_warning(plan: Plan, settings: Path = _SETTINGS) -> str | None:
     """Say that the host's kernel will hold the native probe back and the guests' kernels theirs not; else None.
 
     Guests are ours, so the limit is lifted in them; to lift it on the host needs the consent of who runs this.

@@ -1,7 +1,7 @@
 """SIGKILL or SIGSTOP for a member whose machine is protected at that very moment.
 
 A machine that has just lost its standby, as on a crowded host, does not survive its host, and rightly. Who only asks
-before the blow may strike such a one. So the member is stopped first: then its own record does not change any more.
+before the fault may strike such a one. So the member is stopped first: then its own record does not change any more.
 """
 
 import json

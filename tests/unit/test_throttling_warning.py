@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.campaigns.like_with_like import unlike_words
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.places import Places
 from stealtime.campaigns.planned import PlannedBoot
 from stealtime.campaigns.planner import Plan
+from stealtime.campaigns.throttling_warning import throttling_warning
 from stealtime.lab.scenarios.model import SCENARIOS
 from stealtime.lab.scenarios.placing import place
 from stealtime.studies.latency.content.causes import CauseLine, ProbeCauses, TracedCell
-from stealtime.studies.latency.wording.cause_wording import like_with_like
+from stealtime.studies.latency.wording.cause_wording import held_back_alone
 
 
 def traced(platform: str, lost_ms: float, held_back_ms: float, scenario: str = "contention-cpu") -> TracedCell:
@@ -33,7 +33,7 @@ def test_a_platform_that_alone_was_held_back_is_told_without_that() -> None:
         traced("native", 180.0, 160.0, "one-to-one"),
         traced("qemu-tcg-paravirt", 150.0, 0.0, "one-to-one"),
     )
-    (words,) = like_with_like(ProbeCauses("causes-0", "Clock tick", cells))
+    (words,) = held_back_alone(ProbeCauses("causes-0", "Clock tick", cells))
     assert "native alone was held back by RT throttling" in words
     assert "4.00 ms of 504 ms in contention-cpu, 5.00 ms of 45.0 ms in one-to-one" in words
 
@@ -41,7 +41,7 @@ def test_a_platform_that_alone_was_held_back_is_told_without_that() -> None:
 @pytest.mark.parametrize("held_back_ms", [0.0, 200.0])
 def test_where_all_or_none_are_held_back_there_is_nothing_to_say(held_back_ms: float) -> None:
     cells = (traced("native", 300.0, held_back_ms), traced("uml", 300.0, held_back_ms))
-    assert like_with_like(ProbeCauses("causes-0", "Clock tick", cells)) == []
+    assert held_back_alone(ProbeCauses("causes-0", "Clock tick", cells)) == []
 
 
 def planned(*platforms: str, **changes: object) -> Plan:
@@ -57,7 +57,7 @@ def limited_to(runtime_us: int, folder: Path) -> Path:
 
 
 def test_a_run_says_beforehand_that_native_will_be_held_back_and_the_guests_not(tmp_path: Path) -> None:
-    words = unlike_words(planned("native", "uml"), limited_to(950_000, tmp_path))
+    words = throttling_warning(planned("native", "uml"), limited_to(950_000, tmp_path))
     assert words is not None
     assert words.startswith("native is measured under RT throttling (50 ms of every 1000 ms), the guests without")
 
@@ -75,8 +75,8 @@ def test_a_run_says_beforehand_that_native_will_be_held_back_and_the_guests_not(
     ids=["native alone", "guests alone", "lifted everywhere", "lifted nowhere", "ordinary threads", "a sleeper"],
 )
 def test_like_with_like_needs_no_word(plan: Plan, tmp_path: Path) -> None:
-    assert unlike_words(plan, limited_to(950_000, tmp_path)) is None
+    assert throttling_warning(plan, limited_to(950_000, tmp_path)) is None
 
 
 def test_a_host_without_a_limit_needs_no_word(tmp_path: Path) -> None:
-    assert unlike_words(planned("native", "uml"), limited_to(-1, tmp_path)) is None
+    assert throttling_warning(planned("native", "uml"), limited_to(-1, tmp_path)) is None

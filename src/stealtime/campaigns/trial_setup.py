@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from stealtime.campaigns.booted import Beside
+from stealtime.campaigns.booted import TrialSetup
 from stealtime.campaigns.host_views import host_views, with_guest_steal
 from stealtime.campaigns.planned import PlannedCell
 from stealtime.lab.host import LocalHost
@@ -47,9 +47,9 @@ class NeighbourError(StealtimeError):
 
 
 @asynccontextmanager
-async def set_up_beside(
+async def set_up_trials(
     host: LocalHost, placement: Placement, platform: Platform, request: MachineRequest, cells: Sequence[PlannedCell]
-) -> AsyncIterator[Beside]:
+) -> AsyncIterator[TrialSetup]:
     """Boot what the trials on one machine need around it on the same host; leaving the context ends it.
 
     Raises:
@@ -65,7 +65,7 @@ async def set_up_beside(
             own = request.folder / "tracer"
             await asyncio.to_thread(own.mkdir)
             tracer = await stack.enter_async_context(host.tracer(own, placement.housekeeping_cpus))
-        yield Beside(host.name, placement, around, tracer)
+        yield TrialSetup(host.name, placement, around, tracer)
 
 
 def placement_record(placement: Placement) -> PlacementRecord:

@@ -13,8 +13,8 @@ import scripted_agent
 from scripted_agent import ScriptedPlatform
 from test_runner import Bench
 
-from stealtime.campaigns.beside import neighbour_findings, neighbour_table
 from stealtime.campaigns.events import Booting, CellFailed
+from stealtime.campaigns.trial_setup import neighbour_findings, neighbour_table
 from stealtime.lab.platforms.host_views import between, look
 from stealtime.lab.platforms.model import Machine, MachineRequest
 from stealtime.lab.scenarios.neighbour_load import Loaded

@@ -1,4 +1,4 @@
-"""A blow that meets a protected machine only."""
+"""A fault that meets a protected machine only."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from stealtime.hosts.blow import freeze_protected, kill_protected, last_state
+from stealtime.hosts.killing import freeze_protected, kill_protected, last_state
 from stealtime.hosts.waiting import poll
 from stealtime.protect.state import State
 

@@ -8,7 +8,7 @@ passed_again=$logs/passed-again
 # begin_rings: forgets what other runs have left.
 begin_rings() {
     mkdir -p "$logs"
-    rm -f "$logs"/pytest-*.log "$logs"/cargo-*.log
+    rm -f "$logs"/pytest-*.log "$logs"/cargo-*.log "$logs"/durations-*
     : >"$failures"
     : >"$passed_again"
 }
@@ -50,6 +50,8 @@ ring() {
         fi
         printf '\nfailed in the ring %s, and runs again (%d of %d times at most):\n' "$name" "$time" "$repetitions"
         printf '    %s\n' "${again[@]}"
+        # What runs again writes the log anew.
+        grep -E '^[0-9.]+s (call|setup|teardown) ' "$logs/pytest-$name.log" >>"$logs/durations-$name"
         # Counted as the last time says.
         tail -n 1 "$logs/pytest-$name.log" | sed -E 's/[0-9]+ (failed|errors?),? ?//g' >>"$logs/pytest-$name-first.log"
         .venv/bin/pytest -o "cache_dir=$PWD/$logs/cache-$name" "${again[@]}" 2>&1 | tee "$logs/pytest-$name.log"
@@ -82,7 +84,7 @@ end_rings() {
     cat "$logs/cargo-count" "$logs/pytest-count" >"$logs/count"
     printf '\nthe ten slowest (Rust: a program with all its tests):\n'
     {
-        grep -hE '^[0-9.]+s (call|setup|teardown) ' "$logs"/pytest-*.log
+        grep -hE '^[0-9.]+s (call|setup|teardown) ' "$logs"/pytest-*.log "$logs"/durations-* 2>/dev/null
         awk '/^ +Running / { program = $2 == "unittests" ? "unittests " $NF : $2 }
              / finished in / { print $NF, "cargo", program }' "$logs"/cargo-*.log 2>/dev/null
     } | sort -rn | head -n 10

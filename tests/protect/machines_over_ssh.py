@@ -35,6 +35,24 @@ _ROLES: tuple[Role, ...] = ("both", "signalling", "media", "replica", "store", "
 _UP_WITHIN_S = 30.0
 
 
+def campaign_on_both(name: str, *lines: str) -> str:
+    """Begin a campaign on ``a`` and ``b``, with further lines of its ``[define.hosts]``."""
+    further = "\n".join(lines)
+    return f"""
+name = "{name}"
+platforms = ["ssh:root@{ADDRESSES["a"]}"]
+scenarios = ["our-hosts"]
+
+[[define]]
+name = "our-hosts"
+[define.hosts]
+standby = "ssh:root@{ADDRESSES["b"]}"
+guest = "{GUEST_INTERFACE}"
+stealtime = "{STEALTIME}"
+{further}
+"""
+
+
 class MachinesOverSsh:
     """Machines ``a`` and ``b``, perhaps others, and one more whose user may log in there.
 

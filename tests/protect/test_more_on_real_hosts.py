@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 from campaign_process import finished_run
-from machines_over_ssh import ADDRESSES, MachinesOverSsh
-from protect_command import STEALTIME
+from machines_over_ssh import MachinesOverSsh, campaign_on_both
 
 from stealtime.hosts import network
-from stealtime.hosts.laboratory import GUEST_INTERFACE, Laboratory
+from stealtime.hosts.laboratory import Laboratory
 from stealtime.store.run import Trial
 from stealtime.studies.protection.results import Failover, RoundTrips
 from stealtime.studies.telephony.results import RegistrationFailover, TwoStageFailover
@@ -26,22 +25,13 @@ pytestmark = [
 THIRD = {"c": "10.77.1.3"}
 FRONTS = ("10.77.1.21", "10.77.1.22")
 NAME_SERVER = "10.77.1.23"
-HEAD = f"""
-name = "more-on-real-hosts"
-platforms = ["ssh:root@{ADDRESSES["a"]}"]
-scenarios = ["our-hosts"]
-
-[[define]]
-name = "our-hosts"
-[define.hosts]
-standby = "ssh:root@{ADDRESSES["b"]}"
-guest = "{GUEST_INTERFACE}"
-more_guests = ["10.77.1.101", "10.77.1.102"]
-more_hosts = ["ssh:root@{THIRD["c"]}"]
-fronts = {list(FRONTS)}
-name_server = "{NAME_SERVER}"
-stealtime = "{STEALTIME}"
-"""
+HEAD = campaign_on_both(
+    "more-on-real-hosts",
+    'more_guests = ["10.77.1.101", "10.77.1.102"]',
+    f'more_hosts = ["ssh:root@{THIRD["c"]}"]',
+    f"fronts = {list(FRONTS)}",
+    f'name_server = "{NAME_SERVER}"',
+)
 
 
 @pytest.fixture(scope="module")

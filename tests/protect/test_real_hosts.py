@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from campaign_process import finished_run, stored_run
-from machines_over_ssh import ADDRESSES, MachinesOverSsh
+from machines_over_ssh import ADDRESSES, MachinesOverSsh, campaign_on_both
 from protect_command import STEALTIME
 
 from stealtime.hosts.laboratory import GUEST_INTERFACE, Laboratory
@@ -27,19 +27,7 @@ pytestmark = [
 ]
 
 MEDIA_ADDRESS = "10.77.1.101"
-HEAD = f"""
-name = "on-real-hosts"
-platforms = ["ssh:root@{ADDRESSES["a"]}"]
-scenarios = ["our-hosts"]
-
-[[define]]
-name = "our-hosts"
-[define.hosts]
-standby = "ssh:root@{ADDRESSES["b"]}"
-guest = "{GUEST_INTERFACE}"
-media_guest = "{MEDIA_ADDRESS}"
-stealtime = "{STEALTIME}"
-
+HEAD = f"""{campaign_on_both("on-real-hosts", f'media_guest = "{MEDIA_ADDRESS}"')}
 [[probes]]
 probe = "register"
 duration = "2s"

@@ -31,6 +31,7 @@ from stealtime.report.summarizing import summarize
 from stealtime.store.model import PlatformRecord, TrialRecord
 from stealtime.store.results import Result
 from stealtime.store.run import find_run
+from stealtime.studies import protection
 from stealtime.studies.protection import stage
 from stealtime.studies.protection.figures import ProtectionFigures
 from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
@@ -97,6 +98,11 @@ def played(platforms: list[ScriptedPlatform], monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(stage, "protected", play)
     return script
+
+
+def test_it_is_small() -> None:
+    files = Path(protection.__file__).parent.glob("*.py")
+    assert sum(len(one.read_text().splitlines()) for one in files) <= 400
 
 
 def test_it_is_planned_run_stored_and_shown(

@@ -8,7 +8,9 @@ from command import Command
 from scripted_agent import ScriptedPlatform
 
 from stealtime.campaigns import rights
+from stealtime.hosts.laboratory import refuse_without_root
 from stealtime.lab.platforms import cgroup, realtime_limit
+from stealtime.vocabulary.errors import StealtimeError
 
 SHORT = ("run", "quick", "-D", "1ms", "--repetitions", "1")
 SHARED = """
@@ -164,3 +166,23 @@ def test_a_platform_that_is_never_protected_is_refused_by_name(stealtime: Comman
     assert ended.code == 1
     assert "error: a protected machine is not to be had as uml" in ended.err
     assert nothing_began(stealtime, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("effective", "missing"),
+    [
+        ("0000000000000000", "CAP_NET_ADMIN and CAP_SYS_ADMIN"),
+        ("0000000000001000", "CAP_SYS_ADMIN"),
+        ("0000000000200000", "CAP_NET_ADMIN"),
+    ],
+)
+def test_root_without_its_capabilities_makes_no_laboratory(
+    effective: str, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    status = tmp_path / "status"
+    status.write_text(f"Name:\tx\nCapEff:\t{effective}\n")
+    with pytest.raises(StealtimeError, match=f"needs {missing}, which"):
+        refuse_without_root(status)
+    status.write_text("CapEff:\t0000000000201000\n")
+    refuse_without_root(status)

@@ -88,8 +88,12 @@ class Node:
         return Surroundings(prefix=self.prefix, environment=((RUN_MARK, run_mark()),))
 
 
-def refuse_without_root() -> None:
-    """See that this process may make a laboratory.
+_NEEDED = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
+"""Capabilities for links and namespaces, with their numbers (``linux/capability.h``)."""
+
+
+def refuse_without_root(status: Path = Path("/proc/self/status")) -> None:
+    """See that this process may make a laboratory: root in a container may lack the capabilities of root.
 
     Raises:
         StealtimeError: It may not.
@@ -97,6 +101,12 @@ def refuse_without_root() -> None:
     if os.geteuid() != 0:
         raise StealtimeError(
             "a laboratory of network namespaces needs root", hint="run the same command as root, or with sudo"
+        )
+    effective = next(int(line.split()[1], 16) for line in status.read_text().splitlines() if line[:7] == "CapEff:")
+    if missing := [name for name, number in _NEEDED.items() if not effective >> number & 1]:
+        raise StealtimeError(
+            f"a laboratory of network namespaces needs {' and '.join(missing)}, which root has not here",
+            hint="run it outside of this container, or give the container these capabilities",
         )
 
 

@@ -141,6 +141,7 @@ def judge_and_damage(rounds: Sequence[Round]) -> None:
         assert judge([replace(one, peer=factor * one.peer) for one in rounds]) is not None, factor
 
 
+@pytest.mark.truth
 async def test_the_maximum_of_tick_is_that_of_oslat(
     native: Machine, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:

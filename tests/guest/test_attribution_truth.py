@@ -69,7 +69,7 @@ async def platform(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@on("qemu-tcg-paravirt")
+@on("uml")
 async def test_a_hog_of_higher_priority_is_named(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     hog = {"kind": "process", "load": "cpu-load", "cpus": "measured", "priority": 90, "on": "5ms", "off": "45ms"}
     attributed = await measure_attributed(campaign(platform, {"neighbours": [hog]}), tmp_path)

@@ -56,6 +56,7 @@ def test_a_hog_on_the_measured_cpu_is_named_and_the_cells_are_not_alone(environm
     assert "stealtime-agent" in page
 
 
+@pytest.mark.truth
 def test_nobody_is_named_where_nobody_is(environment: dict[str, str]) -> None:
     ended = stealtime(environment, *QUICK, *BOTH, "--json")
     for platform, seen in strangers(ended).items():

@@ -145,6 +145,7 @@ async def test_guests_whose_pages_fault_over_commit_one_cpu_and_fit_on_two(
     assert [one.figures.parts["vCPU 0"]["vcpu_wait_share_percent"].mean < 20 for one in guests] == [True, True]
 
 
+@pytest.mark.truth
 async def test_a_guest_that_idles_makes_no_host_over_committed(tmp_path: Path) -> None:
     before = psutil.cpu_times(percpu=True)
     async with guest(tmp_path / "a", threads=0) as machine:
@@ -181,6 +182,7 @@ async def test_a_guest_with_a_queue_of_its_own_is_under_provisioned(
     assert "--guest-view" in (withheld.because or "")
 
 
+@pytest.mark.truth
 async def test_a_guest_that_a_quota_holds_back_is_told_so_and_its_host_is_not_blamed(
     tmp_path: Path, tell: Callable[[str], None]
 ) -> None:

@@ -47,8 +47,8 @@ Crooked times, or what comes every 5 ms, say, meets each theft at the same place
 LOOP_NS = 10_000
 """Of ``tick``. Short beside the way to the thief: a loop that interrupts or the host slow down makes the *ordinary*
 sample longer, and thefts seem shorter by that (loops of 68 us took 86 us at the median while a disk was written)."""
-ENOUGH_THEFTS = repetitions(few=300, full=1_000)
-TRIALS_FOR_CALM = repetitions(few=4, full=8)
+ENOUGH_THEFTS = repetitions(few=200, full=1_000)
+TRIALS_FOR_CALM = repetitions(few=3, full=8)
 """Two are needed if nobody disturbs, or five. After so many, the calmest have to do."""
 TRIALS_MAX = 2 * TRIALS_FOR_CALM
 """If so much of the time is taken that few thefts fit in."""

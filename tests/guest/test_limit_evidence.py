@@ -104,6 +104,7 @@ def test_a_thief_is_not_excused_by_a_limit_that_could_have_acted(tmp_path: Path)
     assert found.rest_max_overhead_ns >= STOLEN_NS
 
 
+@pytest.mark.truth
 def test_what_the_fair_server_gave_to_others_is_seen_and_explained(tmp_path: Path) -> None:
     with hog():
         code, document = alone("--lift-rt-throttling")

@@ -118,7 +118,7 @@ def kill_all_named(name: str) -> Callable[[Command], None]:
     [
         ("native", "tick", kill_control_plane),
         ("native", "wakeup", kill_all_named("stealtime-agent")),
-        ("uml", "tick", kill_all_named("linux")),
+        pytest.param("uml", "tick", kill_all_named("linux"), marks=pytest.mark.truth),
     ],
     ids=["control plane", "agent", "guest"],
 )
@@ -148,6 +148,7 @@ def test_a_kill_costs_what_came_after_the_last_checkpoint(
         assert cell["stats"]["count"] * cell["stats"]["mean_ns"] + paused_ns <= elapsed_ns * 1.001
 
 
+@pytest.mark.truth
 def test_the_second_ctrl_c_gives_a_stopped_agent_up_and_says_what_is_kept(tmp_path: Path) -> None:
     command = Command.start(tmp_path, "native", "tick")
     stored = command.wait_for_parts()

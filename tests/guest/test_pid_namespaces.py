@@ -161,6 +161,7 @@ async def test_with_a_proc_of_its_own_a_namespace_does_not_tell_whose_fault_it_i
         assert "agrees" not in found.views.agreement
 
 
+@pytest.mark.truth
 async def test_with_the_hosts_proc_ids_are_translated(tmp_path: Path) -> None:
     if not SEES_ALL:
         pytest.skip("this /proc is not that of the initial PID namespace")

@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 from machines import CPUS, needs_root, request_for, require_usable
 from numpy.typing import NDArray
+from truth import some_of
 
 from stealtime.lab.platforms import registry
 from stealtime.lab.platforms.model import Machine
@@ -128,7 +129,7 @@ async def run(
     )  # fmt: skip
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session", params=["native", "uml"])
+@pytest_asyncio.fixture(scope="module", loop_scope="session", params=some_of(["native", "uml"], "uml"))
 async def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Machine]:
     """Natively and in a guest, each booted once, and gone before other files count guests."""
     name = str(request.param)

@@ -97,6 +97,7 @@ def test_an_interrupted_run_leaves_nothing_running_and_is_resumed(
     assert [cell["platform"] for cell in show(environment)["cells"]] == ["native", "uml"]
 
 
+@pytest.mark.truth
 def test_a_killed_run_takes_its_guest_with_it_and_is_resumed(environment: dict[str, str]) -> None:
     options = ("quick", *PLATFORMS, "--probe", "tick", "-D", "1s", "--repetitions", "1")
     process = start_and_wait_for(environment, "booting uml", *options)
@@ -112,6 +113,7 @@ def test_a_killed_run_takes_its_guest_with_it_and_is_resumed(environment: dict[s
     assert {cell["platform"] for cell in show(environment)["cells"]} == {"native", "uml"}
 
 
+@pytest.mark.truth
 def test_a_guest_that_is_killed_in_the_middle_is_booted_again_and_loses_no_cell(environment: dict[str, str]) -> None:
     process = start_and_wait_for(
         environment, "uml.alone.tick-68us.r1", "quick", "-P", "uml", "--probe", "tick,wakeup", "-D", "2s",
@@ -129,6 +131,7 @@ def test_a_guest_that_is_killed_in_the_middle_is_booted_again_and_loses_no_cell(
     assert [cell["valid"] for cell in show(environment)["cells"]] == [True, True]
 
 
+@pytest.mark.truth
 def test_a_kernel_that_does_not_boot_fails_its_cells_and_the_rest_goes_on(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from stealtime.capacity.recorder import read_rows
 from stealtime.capacity.recording import Row
 from stealtime.store.run import Run, runs_in
 
-pytestmark = [pytest.mark.guest, needs_root]
+pytestmark = [pytest.mark.guest, pytest.mark.truth, needs_root]
 
 STEALTIME = str(Path(sys.executable).parent / "stealtime")
 TIMEOUT_S = 300

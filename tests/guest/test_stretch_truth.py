@@ -13,14 +13,18 @@ from typing import Any
 
 import pytest
 from machines import needs_root
+from scipy.stats import t as student
+from truth import IN_FULL, repetitions, some_of
 
-pytestmark = [pytest.mark.guest, needs_root]
+pytestmark = [pytest.mark.guest, pytest.mark.longer, needs_root]
 
 STEALTIME = str(Path(sys.executable).parent / "stealtime")
 TIMEOUT_S = 300
 TOLERANCE = 0.05
-WIDER = 5.96 / 2.45
-"""Quantiles of Student's t with 6 degrees of freedom, 99.95 % over 97.5 %."""
+REPETITIONS = repetitions(few=3, full=4)
+PLATFORMS = ["native", "uml"]
+WIDER = float(student.ppf(0.9995, 2 * REPETITIONS - 2) / student.ppf(0.975, 2 * REPETITIONS - 2))
+"""How much wider an interval of 99.9 % is than one of 95 %, over so many repetitions on both sides."""
 QUIET_SHARE = 0.02
 """A task alone that waits for more of its time has company, and then nothing has a known value."""
 
@@ -42,9 +46,8 @@ lock_searches = 60
 # its CPU time at the beginning of each period: a short one, so that the last period, cut short, is a small part.
 ONE_CPU = f"""
 name = "one-cpu"
-platforms = ["native", "uml"]
 scenarios = ["one", "beside", "quota"]
-repetitions = 4
+repetitions = {REPETITIONS}
 priority = 0
 {PROBE.format(tasks=1, lock="")}
 [[define]]
@@ -126,7 +129,7 @@ def agrees(stretch: Cell, truth: float) -> bool:
     """Tell whether a ratio to another machine's elapsed time is right within the tolerance, or as well as can be told.
 
     How fast this machine is changes between repetitions: the interval says by how much. One of 95 % would break one in
-    twenty of these rules; this one is of 99.9 % (four repetitions on both sides).
+    twenty of these rules; this one is of 99.9 %.
     """
     ratio, wider = stretch["ratio"], (stretch["high"] / stretch["ratio"]) ** WIDER
     return bool(abs(ratio / truth - 1.0) <= TOLERANCE or ratio / wider <= truth <= ratio * wider)
@@ -145,7 +148,8 @@ def refuse_company(cell: Cell) -> None:
 
 @pytest.fixture(scope="module")
 def one_cpu(tmp_path_factory: pytest.TempPathFactory) -> Cells:
-    found = measured(tmp_path_factory.mktemp("one_cpu"), ONE_CPU)
+    platforms = PLATFORMS if IN_FULL else ["native"]
+    found = measured(tmp_path_factory.mktemp("one_cpu"), f"platforms = {json.dumps(platforms)}\n{ONE_CPU}")
     refuse_company(found["native", "one", 0])
     return found
 
@@ -167,7 +171,7 @@ def test_native_beside_nothing_is_not_stretched(tmp_path: Path) -> None:
     assert own_stretch(found["native", "again", 0], "native") == pytest.approx(1.0, abs=TOLERANCE)
 
 
-@pytest.mark.parametrize("platform", ["native", "uml"])
+@pytest.mark.parametrize("platform", some_of(PLATFORMS, "native"))
 def test_two_busy_guests_on_one_cpu_take_twice_as_long_and_each_waits_for_half_of_it(
     one_cpu: Cells, platform: str
 ) -> None:
@@ -178,7 +182,7 @@ def test_two_busy_guests_on_one_cpu_take_twice_as_long_and_each_waits_for_half_o
         assert abs(guest["lost"]["unexplained_s"]) < TOLERANCE * guest["lost"]["elapsed_s"], guest["lost"]
 
 
-@pytest.mark.parametrize("platform", ["native", "uml"])
+@pytest.mark.parametrize("platform", some_of(PLATFORMS, "native"))
 def test_half_a_cpu_takes_twice_as_long_and_the_quota_is_named(one_cpu: Cells, platform: str) -> None:
     quota = one_cpu[platform, "quota", 0]
     assert own_stretch(quota, platform) == pytest.approx(2.0, rel=TOLERANCE), quota["repetitions"]

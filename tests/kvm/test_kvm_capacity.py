@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from first_level import FirstLevel
 
-pytestmark = pytest.mark.kvm
+pytestmark = [pytest.mark.kvm, pytest.mark.truth]
 
 _READ_WITHIN_S = 180.0
 

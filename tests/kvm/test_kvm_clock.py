@@ -14,7 +14,7 @@ from stealtime.lab.image.cache import cache_folder
 from stealtime.lab.image.kernel import find_kernel
 from stealtime.lab.image.modules import ModuleWish
 
-pytestmark = [pytest.mark.kvm, pytest.mark.truth]
+pytestmark = [pytest.mark.kvm, pytest.mark.by_request]
 
 PAGE = Path(__file__).parents[2] / "docs/protect.md"
 RAN_WITHIN_S = 300.0

@@ -39,7 +39,7 @@ FASTEST = {"monotonic_s": 1.1, "raw_s": 1.0}
 """Of the host's time: its agent steers the first one, by 10 % at most, to make good what the guest stood still."""
 
 
-@pytest.mark.truth
+@pytest.mark.by_request
 def test_the_guest_s_clocks_never_jump(failover: dict[str, Any], tell: Callable[[str], None]) -> None:
     clocks = failover["clocks"]
     assert len(clocks) > 1
@@ -55,7 +55,7 @@ def test_the_guest_s_clocks_never_jump(failover: dict[str, Any], tell: Callable[
     tell(f"KVM, {failover['tracker']}: the guest's counter gained {gained_s:.1f} s in {elapsed_s:.1f} s of its hosts")
 
 
-@pytest.mark.truth
+@pytest.mark.by_request
 def test_what_a_client_saw_outlives_its_host(failover: dict[str, Any], tell: Callable[[str], None]) -> None:
     seen = failover["seen"]
     assert failover["resets"] == [], "the guest began anew by itself"
@@ -66,7 +66,7 @@ def test_what_a_client_saw_outlives_its_host(failover: dict[str, Any], tell: Cal
     tell(f"KVM, {failover['tracker']}: {failover['faults']} faults, {seen['acknowledged']} acknowledged, none missing")
 
 
-@pytest.mark.truth
+@pytest.mark.by_request
 @pytest.mark.skipif(not Path("/lib/systemd/systemd").exists(), reason="this host has no systemd")
 def test_the_units_do_in_their_sandbox_what_they_are_for(possible: None, tell: Callable[[str], None]) -> None:
     with first_level(arguments="kvm_amd.npt=0 stealtime.systemd") as booted:
@@ -140,7 +140,7 @@ def compared(sound_machine: FirstLevel, comparing_program: Path) -> dict[str, Co
     return {short: one for short in COMPARED for test, one in found.items() if short in test}
 
 
-@pytest.mark.truth
+@pytest.mark.by_request
 @pytest.mark.parametrize("test", COMPARED)
 def test_no_page_is_missed(compared: dict[str, Compared], tell: Callable[[str], None], test: str) -> None:
     one = compared[test]
@@ -152,7 +152,7 @@ def test_no_page_is_missed(compared: dict[str, Compared], tell: Callable[[str], 
     )
 
 
-@pytest.mark.truth
+@pytest.mark.by_request
 @pytest.mark.parametrize("test", ["a_guest_with_one_cpu_goes_on", "pages_told_by_soft_dirty_do_as_well_with_one_cpu"])
 def test_pages_that_are_protected_anew_cost_faults(compared: dict[str, Compared], test: str) -> None:
     one, unprotected = compared[test], compared["pages_that_are_found_by_comparison"]

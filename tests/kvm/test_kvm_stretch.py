@@ -9,7 +9,7 @@ from stealtime.report.summarizing import summarize
 from stealtime.store.run import Run
 from stealtime.studies.stretch.analysis.model import StretchCell
 
-pytestmark = pytest.mark.kvm
+pytestmark = [pytest.mark.kvm, pytest.mark.truth]
 
 
 @pytest.fixture(scope="module")

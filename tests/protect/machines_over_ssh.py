@@ -53,6 +53,17 @@ stealtime = "{STEALTIME}"
 """
 
 
+def registrations_on_both(name: str) -> str:
+    """Begin a campaign whose server is measured on both, with a probe that takes little time."""
+    return f"""{campaign_on_both(name, 'media_guest = "10.77.1.101"')}
+[[probes]]
+probe = "register"
+duration = "2s"
+mode = ["net"]
+rate = [50]
+"""
+
+
 class MachinesOverSsh:
     """Machines ``a`` and ``b``, perhaps others, and one more whose user may log in there.
 

@@ -47,6 +47,7 @@ def slow_lines(**machine: Any) -> Iterator[SpoiledHosts]:
                 line.close()
 
 
+@pytest.mark.truth
 def test_after_a_busy_guest_was_copied_anew_its_first_epoch_is_like_the_others() -> None:
     # Some 2,000 pages an epoch; while all memory is copied, for seconds, all 12,288 are written.
     program = ["tcp=7000", "udp=7000", "memory=48MiB", "dirty=200/10ms"]
@@ -110,6 +111,7 @@ def test_a_guest_that_would_stand_too_long_stays_unprotected_and_says_so_until_t
         assert_unharmed(counting.end())
 
 
+@pytest.mark.truth
 def test_a_guest_that_stands_no_longer_than_allowed_is_protected_all_the_same_and_says_so() -> None:
     with copied_anew_over_a_slow_line() as hosts:
         said = await_warning(hosts)

@@ -19,7 +19,7 @@ from stealtime.lab.image.kernel import find_kernel
 
 pytestmark = [pytest.mark.protect, pytest.mark.longer]
 
-EPOCHS = repetitions(few=25, full=100, variable="STEALTIME_CAPTURE_EPOCHS")
+EPOCHS = repetitions(few=10, full=100, variable="STEALTIME_CAPTURE_EPOCHS")
 _REPOSITORY = Path(__file__).parents[2]
 _SPLIT = re.compile(r"^(\d+) epochs, (\d+) pages written, 0 missed$", re.MULTILINE)
 _FAULT = re.compile(r"^thread .* panicked at .*\n.*", re.MULTILINE)

@@ -151,6 +151,7 @@ def test_a_carrier_that_is_lost_is_known_to_a_standby_that_came_later(seeing_hos
     assert_unharmed(counting.end())
 
 
+@pytest.mark.truth
 def test_a_bridge_that_does_not_forward_for_the_guest_is_as_bad(seeing_hosts: TwoHosts) -> None:
     before = seeing_hosts.settled()
     assert before.pid is not None

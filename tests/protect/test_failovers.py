@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
 ]
 
-FAILOVERS = repetitions(few=10, full=40, variable="STEALTIME_FAILOVERS")
+FAILOVERS = repetitions(few=6, full=40, variable="STEALTIME_FAILOVERS")
 """How many at random moments; with 100 or more, all fault points are passed too."""
 SEED = int(os.environ.get("STEALTIME_SEED", "0")) or time.time_ns() % 1_000_000
 """Printed by every failure; give it to have the same campaign again."""
@@ -32,7 +32,7 @@ WRITES = os.environ.get("STEALTIME_CAMPAIGN_WRITES")
 REGISTER = os.environ.get("STEALTIME_CAMPAIGN_REGISTER", "folder")
 """Who decides: a register in a ``folder``, or a real ``etcd``."""
 
-POINTS_IN_SHORT = 5
+POINTS_IN_SHORT = 2
 ALWAYS = ("after-stage, delay", "planned, the standby dies after-load", "planned, the active dies after-claim")
 """An epoch is whole and not yet committed when the standby wins: it waited for that for ever once. And a planned
 failover during which either of the two dies: it was the machine's end once."""

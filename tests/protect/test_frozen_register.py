@@ -102,6 +102,7 @@ def test_a_guest_whose_standby_dies_while_the_register_is_frozen_goes_on_with_an
     assert_unharmed(counting.end())
 
 
+@pytest.mark.truth
 def test_a_standby_that_claims_while_the_register_is_frozen_wins_when_it_thaws(
     hosts_and_volume: tuple[TwoHosts, Volume],
 ) -> None:

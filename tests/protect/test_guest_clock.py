@@ -44,6 +44,7 @@ def assert_told(lost_s: float, bound_s: float, before: MemberStatus, after: Memb
     assert after.guest_time_loss_ppm > 0
 
 
+@pytest.mark.truth
 def test_the_clock_is_kept_through_checkpoints_and_a_failover(record_property: Callable[[str, object], None]) -> None:
     with laboratory_or_skip() as laboratory:
         hosts = TwoHosts(laboratory, interval=INTERVAL, mode="net")

@@ -93,6 +93,7 @@ def test_output_that_is_not_held_is_forgotten_by_a_death() -> None:
     assert forgetting("no-net")
 
 
+@pytest.mark.truth
 def test_a_member_that_stood_still_says_nothing_more_where_output_is_not_held() -> None:
     # Its guest went on and its output waits: only the lease keeps it in, and that nobody has to hear of anything first.
     with laboratory_or_skip() as laboratory:

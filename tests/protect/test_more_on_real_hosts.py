@@ -79,6 +79,7 @@ duration = "2s"
     assert "When its host dies" in shown
 
 
+@pytest.mark.truth
 def test_one_of_two_replicated_servers_outlives_the_host_of_the_other(
     machines: MachinesOverSsh, tmp_path: Path
 ) -> None:
@@ -98,6 +99,7 @@ rate = [50]
     assert seen.clock_error_ns > 0
 
 
+@pytest.mark.truth
 def test_the_users_of_a_primary_are_kept_when_its_host_dies(machines: MachinesOverSsh, tmp_path: Path) -> None:
     probes = """
 [[probes]]

@@ -183,9 +183,9 @@ def on_tiny_disk(hosts: TwoHosts, folder: Path, *needed: str) -> Iterator[TinyDi
         of_another_authority,
         of_another_host,
         with_an_empty_register,
-        with_a_copy_of_the_register,
+        pytest.param(with_a_copy_of_the_register, marks=pytest.mark.truth),
         without_the_machine_type,
-        that_cannot_load_the_state,
+        pytest.param(that_cannot_load_the_state, marks=pytest.mark.truth),
         with_a_full_disk,
     ],
     ids=lambda mistake: mistake.__name__,
@@ -369,6 +369,7 @@ def test_a_register_without_room_delays_a_failover_and_nothing_is_lost(odd: Odd)
     assert_unharmed(counting.end())
 
 
+@pytest.mark.truth
 def test_without_userfaultfd_pages_are_found_otherwise_and_status_says_why() -> None:
     behind = without_userfaultfd()
     with laboratory_or_skip() as laboratory, put_behind(laboratory, "a", *behind), put_behind(laboratory, "b", *behind):

@@ -40,6 +40,7 @@ def laboratory() -> Iterator[Laboratory]:
         yield found
 
 
+@pytest.mark.truth
 def test_replicated_servers_keep_registrations_and_calls_and_are_whole_again(
     laboratory: Laboratory, tmp_path: Path
 ) -> None:

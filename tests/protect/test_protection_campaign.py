@@ -35,6 +35,7 @@ def test_a_host_dies_in_both_ways_and_the_client_loses_nothing(tmp_path: Path) -
     assert "When its host dies" in shown
 
 
+@pytest.mark.truth
 def test_an_interruption_leaves_nothing_of_the_two_hosts(tmp_path: Path) -> None:
     interrupt(start_run(tmp_path, "protection", "--short"), "failover-killed")
     assert stored_run(tmp_path).manifest.state == "interrupted"

@@ -87,6 +87,7 @@ def test_a_healthy_guest_goes_on_and_may_fail_over_thereafter(hosts: TwoHosts) -
     assert_unharmed(counting.end())
 
 
+@pytest.mark.truth
 def test_a_standby_that_the_register_has_forgotten_waits_for_the_operators_word(hosts: TwoHosts) -> None:
     backup = json.dumps({**_record(hosts), "term": 0, "holder": "c@1", "standby": None})
     counting = Counting(hosts)

@@ -105,6 +105,7 @@ def test_a_guest_whose_qemu_stands_still_is_silent_and_goes_on_where_it_was(watc
     assert hosts.pid(other(before.host)) == standby_pid
 
 
+@pytest.mark.truth
 def test_a_planned_failover_that_is_not_acknowledged_is_given_up(watched: Watched) -> None:
     hosts, before = watched.hosts, watched.hosts.settled()
     assert before.pid is not None

@@ -121,6 +121,7 @@ def own_laboratory() -> Iterator[Laboratory]:
         yield standing
 
 
+@pytest.mark.truth
 def test_a_phone_registers_at_a_protected_server_apart_from_its_media(own_laboratory: Laboratory) -> None:
     laboratory, stand = own_laboratory, Stand(own_laboratory)
     place = GuestPlace(stand, "apart", "net", roles="apart", timing=PATIENT_TIMING)

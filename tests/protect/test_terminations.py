@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from protect_command import protect
+from truth import some_of
 from two_hosts import HOSTS, PATIENCE_S, Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
 
 from stealtime.protect.control import ControlError
@@ -36,7 +37,7 @@ def _ending(hosts: TwoHosts, member: MemberStatus) -> dict[str, object]:
     return [event for event in hosts.events(member.host) if event["pid"] == member.pid][-1]
 
 
-@pytest.mark.parametrize("whom", ["member", "qemu", "member and qemu"])
+@pytest.mark.parametrize("whom", some_of(["member", "qemu", "member and qemu"], "member"))
 def test_a_process_that_is_terminated_moves_the_guest(hosts: TwoHosts, whom: str) -> None:
     counting = Counting(hosts)
     counting.await_answers()
@@ -70,6 +71,7 @@ def test_a_host_that_goes_down_hands_over_what_runs_there(hosts: TwoHosts) -> No
     assert_unharmed(counting.end())
 
 
+@pytest.mark.truth
 def test_a_stop_during_a_planned_failover_ends_the_machine(hosts: TwoHosts) -> None:
     before = hosts.settled()
     standby = other(before.host)
@@ -125,6 +127,7 @@ def test_a_standby_that_is_terminated_leaves_and_another_is_found(hosts: TwoHost
     assert (after.host, after.pid) == (before.host, before.pid)
 
 
+@pytest.mark.truth
 def test_a_standby_that_is_terminated_while_it_claims_goes_on_and_then_hands_over(hosts: TwoHosts) -> None:
     counting = Counting(hosts)
     counting.await_answers()

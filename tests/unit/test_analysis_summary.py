@@ -148,12 +148,12 @@ def lengthen(samples: Path, rows: int) -> None:
 
 
 def test_the_figures_of_a_long_run_need_no_memory_for_its_samples(tmp_path: Path) -> None:
-    """What is in files the kernel takes out of memory when a group has no more: 512 MiB are enough for four half hours.
+    """What is in files the kernel takes out of memory when a group has no more: 512 MiB do for eight half hours.
 
     The first run has loaded all that figures are made with.
     """
-    rows = 6_000_000
-    for name, count in (("small", 1), ("large", 4)):
+    rows, trials = 6_000_000, 8
+    for name, count in (("small", 1), ("large", trials)):
         known = write_synthetic_run(tmp_path / name, cells=[wakeup(number, 20_000) for number in range(1, 1 + count)])
         for trial in known.cells.values():
             lengthen(trial.folder / "samples.parquet", rows if name == "large" else 2 << 20)
@@ -162,5 +162,6 @@ def test_the_figures_of_a_long_run_need_no_memory_for_its_samples(tmp_path: Path
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     grown_kib, count = map(int, ended.stdout.split())
-    assert count == 4 * rows
-    assert grown_kib << 10 < 2 * rows * 4, "all samples are four such columns"
+    assert count == trials * rows
+    # One trial needs its column two to three times, depending on how far the reader is ahead.
+    assert grown_kib << 10 < 4 * rows * trials / 2, "half of all samples"

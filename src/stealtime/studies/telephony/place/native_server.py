@@ -6,6 +6,7 @@ read-only tree.
 
 import shlex
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from stealtime.studies.telephony.appliance.root import BUSYBOX, obtain_root
 
 _LAST_LINES = 25
 _ENDS_WITHIN_S = 10.0
+_LOOKED_EVERY_S = 0.01
 
 
 class NativeServer:
@@ -84,7 +86,9 @@ class NativeServer:
         process.kill()
         process.wait()
         # The first of them ends with it, and all others with that one: whoever is next finds its ports free.
-        psutil.wait_procs(family, _ENDS_WITHIN_S)
+        deadline = time.monotonic() + _ENDS_WITHIN_S
+        while not all(map(_has_ended, family)) and time.monotonic() < deadline:
+            time.sleep(_LOOKED_EVERY_S)
         return True
 
     def log_tail(self) -> str:
@@ -93,3 +97,11 @@ class NativeServer:
             return "\n".join(self._log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:])
         except OSError:
             return ""
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    """Tell whether a process keeps no port any more: whoever adopted it may take seconds to collect what is left."""
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True

@@ -11,7 +11,7 @@ begin_rings
 # beside them, in time that nobody else wants. Building says later why it failed, or finds nothing to do.
 ring kvm -m "not truth and not by_request" tests/kvm >"$logs/kvm-ring.log" 2>&1 &
 kvm=$!
-chrt --idle 0 .venv/bin/pytest --durations=10 tests/browser >"$logs/pytest-browser.log" 2>&1 &
+chrt --idle 0 .venv/bin/pytest --durations=10 tests/browser tests/wheel >"$logs/pytest-browser.log" 2>&1 &
 browser=$!
 chrt --idle 0 .venv/bin/pytest --durations=10 --numprocesses=2 --dist=loadfile tests/unit 2>&1 |
     tee "$logs/pytest-unit.log"

@@ -4,6 +4,8 @@ Nothing in them was traced. Every spike has three parts and what is left unexpla
 to its end, with a burst of segments that are too short to be drawn one by one.
 """
 
+from functools import cache
+
 from stealtime.store.run import Run, Trial
 from stealtime.studies.latency.analysis.model import Period
 from stealtime.studies.latency.attribution.model import (
@@ -94,7 +96,9 @@ def _spike(number: int, factor: float, platform: str) -> AttributedSpike:
         excess_ns=excess_ns,
         judged=judged,
         parts=parts if judged else [],
-        segments=[*_host(duration_ns, by), *_machine(duration_ns)] if platform != "native" else _machine(duration_ns),
+        segments=[*_host(duration_ns, by), *_machine(duration_ns)]
+        if platform != "native"
+        else [*_machine(duration_ns)],
     )
 
 
@@ -106,7 +110,8 @@ def _host(duration_ns: float, by: Cause) -> list[Segment]:
     ]
 
 
-def _machine(duration_ns: float) -> list[Segment]:
+@cache
+def _machine(duration_ns: float) -> tuple[Segment, ...]:
     short_ns = 0.2 * duration_ns / SHORT_ONES / 4
     burst = [
         Segment(track="machine", start_ns=0.8 * duration_ns + 4 * index * short_ns, duration_ns=short_ns, cause=TICK,
@@ -114,7 +119,7 @@ def _machine(duration_ns: float) -> list[Segment]:
         for index in range(SHORT_ONES)
     ]  # fmt: skip
     before = Segment(track="machine", start_ns=0, duration_ns=0.8 * duration_ns, cause=None, text="the probe ran")
-    return [before, *burst]
+    return before, *burst
 
 
 def synthetic_tracing_overhead(run: Run) -> list[TracingOverhead]:

@@ -20,8 +20,6 @@ PROGRAM_HEADER_DYNAMIC = 2
 PROGRAM_HEADER_INTERPRETER = 3
 DYNAMIC_NEEDED = 1
 
-pytestmark = pytest.mark.guest
-
 
 def run(argv: list[str | Path], **options: object) -> str:
     """Run a program; its stdout. What it said on stderr is in the assertion if it fails."""

@@ -84,7 +84,7 @@ def runs(machine: FirstLevel, tell: Callable[[str], None], request: pytest.Fixtu
     began_s = time.monotonic()
     program = [".venv/bin/python", "tests/kvm/inside.py", f"{EXCHANGE}/campaigns.json", f"{EXCHANGE}/runs"]
     said = machine.run(program, within_s=_MEASURED_WITHIN_S)
-    tell(f"KVM, {len(campaigns)} campaigns: {time.monotonic() - began_s:.0f} s")
+    tell(f"KVM, measured {', '.join(campaigns)}: {time.monotonic() - began_s:.0f} s")
     folders = [line.strip() for line in said.splitlines() if line.startswith(str(EXCHANGE))]
     assert len(folders) == len(campaigns), said
     names = [folder.rpartition("/")[2] for folder in folders]

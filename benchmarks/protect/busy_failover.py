@@ -12,10 +12,10 @@ share of the time, and *longest in one piece* how long it stood for that at once
 import time
 from dataclasses import dataclass, field
 
-from stand.failovers import OUTAGE_MS, strike, strike_repeatedly
-from stand.hosts import Guest, Stand
-from stand.rows import Row, quantile, values
-from stand.showing import Figure, arguments, show
+from measurement.failovers import OUTAGE_MS, strike, strike_repeatedly
+from measurement.hosts import Guest, NamespaceTestbed
+from measurement.rows import Row, quantile, values
+from measurement.showing import Figure, arguments, show
 
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.protect.epochs import read_epochs
@@ -89,7 +89,7 @@ def main() -> None:
     with Laboratory() as laboratory:
         program = ["tcp=7000", "udp=7000", f"memory={options.written}", "dirty=4000/10ms"]
         lost = strike_repeatedly(
-            Stand(laboratory), seen.measure, count, memory=options.memory, program_arguments=program
+            NamespaceTestbed(laboratory), seen.measure, count, memory=options.memory, program_arguments=program
         )
     figures = [
         Figure("outage", "ms", seen.outage_ms, at_most=OUTAGE_MS),

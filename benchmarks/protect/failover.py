@@ -13,9 +13,9 @@ Published, to compare with: Xen Remus about 1 s (Cully et al. 2008, by reading n
 et al. 2015, abstract).
 """
 
-from stand.failovers import FAULTS, OUTAGE_MS, Failover, strike, strike_repeatedly
-from stand.hosts import Guest, Stand, stand_with_etcd
-from stand.showing import Figure, arguments, show
+from measurement.failovers import FAULTS, OUTAGE_MS, Failover, strike, strike_repeatedly
+from measurement.hosts import Guest, NamespaceTestbed, testbed_with_etcd
+from measurement.showing import Figure, arguments, show
 
 from stealtime.hosts.laboratory import Laboratory
 
@@ -38,8 +38,8 @@ def main() -> None:
         return failover is not None
 
     with Laboratory() as laboratory:
-        stand = stand_with_etcd(laboratory) if options.etcd else Stand(laboratory)
-        lost = strike_repeatedly(stand, strike_once, count, interval=options.interval)
+        testbed = testbed_with_etcd(laboratory) if options.etcd else NamespaceTestbed(laboratory)
+        lost = strike_repeatedly(testbed, strike_once, count, interval=options.interval)
     figures = [
         Figure("decision to running", "ms", [one.resume_ms for one in failovers], at_most=RESUMED_WITHIN_MS),
     ]

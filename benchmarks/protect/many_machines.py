@@ -8,8 +8,8 @@ two answers that a client has seen, over TCP or UDP, of any machine; *protected 
 import time
 from contextlib import ExitStack
 
-from stand.hosts import Guest, Stand
-from stand.showing import Figure, arguments, show
+from measurement.hosts import Guest, NamespaceTestbed
+from measurement.showing import Figure, arguments, show
 
 from stealtime.hosts.laboratory import Laboratory
 
@@ -23,8 +23,8 @@ def main() -> None:
     parser.add_argument("--machines", type=int, default=10, help="default 10")
     options = parser.parse_args()
     with Laboratory() as laboratory:
-        stand = Stand(laboratory)
-        guests = [Guest(stand, number=number) for number in range(options.machines)]
+        testbed = NamespaceTestbed(laboratory)
+        guests = [Guest(testbed, number=number) for number in range(options.machines)]
         for guest in guests:
             guest.start()
         for guest in guests:
@@ -40,7 +40,7 @@ def main() -> None:
                 guest.await_taken("b", _WITHIN_S)
             taken_s = time.monotonic() - blown_s
             time.sleep(_AFTER_S)
-        stand.start_daemon("a")
+        testbed.start_daemon("a")
         for guest in guests:
             guest.await_ready(within_s=_WITHIN_S)
         protected_s = time.monotonic() - blown_s

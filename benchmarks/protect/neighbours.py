@@ -14,9 +14,9 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from stand.hosts import Guest, Stand
-from stand.rows import Row, overlapping_share, phase_share, quantile, rate_per_s, values
-from stand.showing import Figure, arguments, show
+from measurement.hosts import Guest, NamespaceTestbed
+from measurement.rows import Row, overlapping_share, phase_share, quantile, rate_per_s, values
+from measurement.showing import Figure, arguments, show
 
 from stealtime.hosts.laboratory import Laboratory
 
@@ -34,12 +34,12 @@ class Neighbours:
         self.figures: dict[str, list[float]] = {}
         self.phases: dict[str, list[float]] = {}
 
-    def measure(self, stand: Stand, arrangement: str, seconds: float) -> None:
+    def measure(self, testbed: NamespaceTestbed, arrangement: str, seconds: float) -> None:
         """Boot the guests of an arrangement, and take all their epochs of a time."""
         count = 1 if arrangement == "alone" else _TOGETHER
         guests = [
             Guest(
-                stand,
+                testbed,
                 number=number,
                 known_as=f"a{number}" if arrangement == "in phase" else "a",
                 memory="96MiB",
@@ -90,10 +90,10 @@ def main() -> None:
     options = parser.parse_args()
     neighbours = Neighbours()
     with Laboratory() as laboratory:
-        stand = Stand(laboratory)
+        testbed = NamespaceTestbed(laboratory)
         for _ in range(options.repetitions or (5 if options.full else 1)):
             for arrangement in ("alone", "in phase", "staggered"):
-                neighbours.measure(stand, arrangement, options.seconds)
+                neighbours.measure(testbed, arrangement, options.seconds)
     units = {"pause": "ms", "hold": "ms", "epochs/s": "/s", "overlapping": "%"}
     figures = [
         Figure(name, unit, neighbours.figures[name])

@@ -21,12 +21,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-from stand.bare import BareQemu, MonitorError
-from stand.colo import ColoError, colo, crashes
-from stand.hosts import Guest, Stand
-from stand.rows import PAUSE_PARTS, parts_ns, quantile, values
-from stand.showing import Figure, arguments, show
-from stand.yardsticks import PAGE_BYTES, Memory, Migration, as_many, migrate, stop_and_continue_ns
+from measurement.bare import BareQemu, MonitorError
+from measurement.colo import ColoError, colo, crashes
+from measurement.hosts import Guest, NamespaceTestbed
+from measurement.rows import PAUSE_PARTS, parts_ns, quantile, values
+from measurement.showing import Figure, arguments, show
+from measurement.yardsticks import PAGE_BYTES, Memory, Migration, as_many, migrate, stop_and_continue_ns
 
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.protect.session import make_spec
@@ -133,9 +133,9 @@ def main() -> None:
     pages: list[float] = []
     parts: list[dict[str, float]] = []
     with Laboratory() as laboratory, ExitStack() as ending:
-        guest = Guest(Stand(laboratory), program_arguments=program)
+        guest = Guest(NamespaceTestbed(laboratory), program_arguments=program)
         guest.start()
-        yard = Yard(make_spec(guest.vm, guest.stand.state, "a").machine, laboratory.folder, options.colo_tries)
+        yard = Yard(make_spec(guest.vm, guest.testbed.state, "a").machine, laboratory.folder, options.colo_tries)
         ending.callback(lambda: yard.qemu.end())
         active = guest.await_ready()
         assert active.qemu_pid is not None

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stand.hosts import cpu_s
-from stand.showing import Figure, arguments, show
+from measurement.hosts import cpu_s
+from measurement.showing import Figure, arguments, show
 
 from stealtime.hosts.etcd import Etcd
 from stealtime.hosts.laboratory import ARBITER, Laboratory

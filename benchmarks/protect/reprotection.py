@@ -10,9 +10,9 @@ import os
 import signal
 import time
 
-from stand.hosts import Guest, Stand
-from stand.rows import Row, quantile, values
-from stand.showing import Figure, arguments, show
+from measurement.hosts import Guest, NamespaceTestbed
+from measurement.rows import Row, quantile, values
+from measurement.showing import Figure, arguments, show
 
 from stealtime.hosts.laboratory import Laboratory
 
@@ -69,7 +69,7 @@ def main() -> None:
     seen = Reprotection()
     with Laboratory() as laboratory:
         program = ["tcp=7000", "udp=7000", f"memory={options.written}", "dirty=4000/10ms"]
-        guest = Guest(Stand(laboratory), memory=options.memory, program_arguments=program)
+        guest = Guest(NamespaceTestbed(laboratory), memory=options.memory, program_arguments=program)
         guest.start()
         guest.await_ready()
         guest.ask("status")

@@ -15,9 +15,9 @@ verify, apply, heartbeats, relaying the guest's frames.
 import time
 from collections.abc import Sequence
 
-from stand.hosts import COUNTER, Guest, Stand, cpu_s
-from stand.rows import values
-from stand.showing import Figure, arguments, show
+from measurement.hosts import COUNTER, Guest, NamespaceTestbed, cpu_s
+from measurement.rows import values
+from measurement.showing import Figure, arguments, show
 
 from stealtime.hosts.laboratory import Laboratory
 
@@ -28,9 +28,9 @@ _SETTLES_S = 2.0
 SHIPPED_SHARE = 0.35
 
 
-def measure(stand: Stand, name: str, program: Sequence[str], seconds: float) -> list[Figure]:
+def measure(testbed: NamespaceTestbed, name: str, program: Sequence[str], seconds: float) -> list[Figure]:
     """Boot a guest, and compare what it wrote with what was shipped."""
-    guest = Guest(stand, program_arguments=list(program))
+    guest = Guest(testbed, program_arguments=list(program))
     guest.start()
     active = guest.await_ready()
     guest.ask("status")
@@ -72,8 +72,8 @@ def main() -> None:
     options = parser.parse_args()
     seconds = options.seconds or (60.0 if options.full else 10.0)
     with Laboratory() as laboratory:
-        stand = Stand(laboratory)
-        figures = [figure for name, program in _GUESTS.items() for figure in measure(stand, name, program, seconds)]
+        testbed = NamespaceTestbed(laboratory)
+        figures = [figure for name, program in _GUESTS.items() for figure in measure(testbed, name, program, seconds)]
     notes = [f"{seconds:g} s each, epochs of 100 ms, mode net, TCP with mutual TLS between the hosts"]
     show("bytes shipped", figures, notes, as_json=options.json)
 

@@ -12,9 +12,9 @@ one is found, and epochs are missed meanwhile.
 import time
 from typing import Any
 
-from stand.hosts import Guest, Stand
-from stand.rows import gaps_ns, missed, quantile, rate_per_s, slowdown_percent, values
-from stand.showing import Figure, arguments, show
+from measurement.hosts import Guest, NamespaceTestbed
+from measurement.rows import gaps_ns, missed, quantile, rate_per_s, slowdown_percent, values
+from measurement.showing import Figure, arguments, show
 
 from stealtime.hosts.laboratory import Laboratory
 
@@ -41,11 +41,11 @@ class Runs:
         self.losses: dict[str, list[float]] = {plan: [] for plan in _PLANS}
         self.pause_ms: dict[str, list[float]] = {plan: [] for plan in _PLANS}
 
-    def measure(self, stand: Stand, plan: str, seconds: float) -> None:
+    def measure(self, testbed: NamespaceTestbed, plan: str, seconds: float) -> None:
         """Boot a guest and see how fast it is."""
         interval_ns = _PLANS[plan]
         how: dict[str, Any] = {"mode": "off"} if interval_ns is None else {"interval": plan}
-        guest = Guest(stand, program_arguments=list(_PROGRAM), **how)
+        guest = Guest(testbed, program_arguments=list(_PROGRAM), **how)
         guest.start()
         guest.await_ready()
         guest.ask("status")
@@ -85,10 +85,10 @@ def main() -> None:
     repetitions = options.repetitions or (5 if options.full else 2)
     runs = Runs()
     with Laboratory() as laboratory:
-        stand = Stand(laboratory)
+        testbed = NamespaceTestbed(laboratory)
         for _ in range(repetitions):
             for plan in _TURN:
-                runs.measure(stand, plan, options.seconds * (2 if plan == "25ms" else 1))
+                runs.measure(testbed, plan, options.seconds * (2 if plan == "25ms" else 1))
     figures = [Figure(f"speed, {plan}", "kpages/s", [one / 1e3 for one in runs.pages_per_s[plan]]) for plan in _PLANS]
     for plan, percent in SLOWER_BY_PERCENT.items():
         # Each protected run has an unprotected one just before it.

@@ -25,13 +25,13 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from stand.frame_tap import Frame, FrameTap
-from stand.showing import Figure, arguments, show
+from measurement.frame_tap import Frame, FrameTap
+from measurement.showing import Figure, arguments, show
 
 from stealtime.hosts.clock_offset import Moment
 from stealtime.hosts.guest import Fault
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.stand import Stand, other
+from stealtime.hosts.namespace_testbed import NamespaceTestbed, other
 from stealtime.protect.programs import REPLICATOR_VARIABLE, find_replicator
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.calls.measuring import make_calls
@@ -72,7 +72,7 @@ class Build:
     """Longest silences in ms, of failovers in which none was at the fault."""
 
 
-def fail_over(stand: Stand, place: GuestPlace, calls: int, build: Build) -> None:
+def fail_over(testbed: NamespaceTestbed, place: GuestPlace, calls: int, build: Build) -> None:
     """Let the host die once under calls, and note the gap.
 
     Raises:
@@ -86,7 +86,7 @@ def fail_over(stand: Stand, place: GuestPlace, calls: int, build: Build) -> None
         time.sleep(_BEFORE_S)
         faults.append(place.kill_host())
 
-    with tempfile.TemporaryDirectory() as folder, FrameTap(stand.laboratory, survivor) as tap:
+    with tempfile.TemporaryDirectory() as folder, FrameTap(testbed.laboratory, survivor) as tap:
         voice = make_calls(place, CallNumbers(calls), _BEFORE_S + _AFTER_S, Path(folder), meanwhile=fault).voice
     struck, silence_ns, began_ns = faults[0], voice.silence_ns, voice.silence_began_ns
     assert silence_ns is not None
@@ -109,12 +109,12 @@ def fail_over(stand: Stand, place: GuestPlace, calls: int, build: Build) -> None
 def measure(build: Build, mode: str, calls: int, failovers: int) -> None:
     """Fail over a few times, on hosts of its own."""
     with _replicator(build.path), Laboratory() as laboratory:
-        stand = Stand(laboratory)
-        place = GuestPlace(stand, f"voice{next(_serials)}", mode)  # type: ignore[arg-type]
+        testbed = NamespaceTestbed(laboratory)
+        place = GuestPlace(testbed, f"voice{next(_serials)}", mode)  # type: ignore[arg-type]
         place.start()
         place.await_ready()
         for _ in range(failovers):
-            fail_over(stand, place, calls, build)
+            fail_over(testbed, place, calls, build)
             place.await_protected()
         place.stop()
 

@@ -7,11 +7,11 @@ from spoiled_line import SpoiledLine
 from two_hosts import TwoHosts
 
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.stand import Stand
+from stealtime.hosts.namespace_testbed import NamespaceTestbed
 from stealtime.protect.endpoint import StandbyHost
 
 
-class SpoiledStand(Stand):
+class SpoiledTestbed(NamespaceTestbed):
     """Members talk over unix sockets: TLS would notice by itself."""
 
     def __init__(self, laboratory: Laboratory, chance: random.Random) -> None:
@@ -30,9 +30,9 @@ class SpoiledHosts(TwoHosts):
     """Each is reached over a line that can be spoiled."""
 
     def __init__(self, laboratory: Laboratory, chance: random.Random, **machine: Any) -> None:
-        stand = SpoiledStand(laboratory, chance)
-        self.lines = stand.lines
-        super().__init__(laboratory, stand=stand, identity=None, **machine)
+        testbed = SpoiledTestbed(laboratory, chance)
+        self.lines = testbed.lines
+        super().__init__(laboratory, testbed=testbed, identity=None, **machine)
 
     def line_to(self, name: str) -> SpoiledLine:
         """Give the line over which a host is reached."""

@@ -7,7 +7,7 @@ import pytest
 from two_hosts import PATIENCE_S, TIMING, laboratory_or_skip
 
 from stealtime.hosts.counting import CountingGuest
-from stealtime.hosts.stand import Stand
+from stealtime.hosts.namespace_testbed import NamespaceTestbed
 from stealtime.hosts.waiting import poll
 from stealtime.protect.endpoint import DEFAULT_PORT
 
@@ -27,18 +27,18 @@ def copied(guest: CountingGuest) -> tuple[int, int]:
 
 def test_of_several_machines_one_after_the_other_is_copied_in_their_order() -> None:
     with laboratory_or_skip() as laboratory:
-        stand = Stand(laboratory)
+        testbed = NamespaceTestbed(laboratory)
         endpoint = f"tcp:{laboratory.host('b').address('replication')}:{DEFAULT_PORT}"
-        stand.tell("b", listen=endpoint, identity=stand.identity("b"), copies=1)
+        testbed.tell("b", listen=endpoint, identity=testbed.identity("b"), copies=1)
         laboratory.power_off("b")
         guests = [
-            CountingGuest(stand, name, number=number, copy_order=order, timing=TIMING)
+            CountingGuest(testbed, name, number=number, copy_order=order, timing=TIMING)
             for number, (name, order) in enumerate(ORDERS.items())
         ]
         for guest in guests:
             guest.start()
-        assert poll(lambda: all(guest.running("a") for guest in guests) or None, PATIENCE_S), stand.log_tail()
-        stand.start_daemon("b")
+        assert poll(lambda: all(guest.running("a") for guest in guests) or None, PATIENCE_S), testbed.log_tail()
+        testbed.start_daemon("b")
         for guest in guests:
             guest.await_ready()
         spans = sorted((*copied(guest), guest.vm.copy_order) for guest in guests)

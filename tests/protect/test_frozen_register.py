@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from two_hosts import TIMING, Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, lives, other
 
-from stealtime.hosts.stand import Stand
+from stealtime.hosts.namespace_testbed import NamespaceTestbed
 from stealtime.protect.status import MemberStatus
 from stealtime.protect.vm_file import Register
 
@@ -67,8 +67,8 @@ def hosts_and_volume(tmp_path: Path) -> Iterator[tuple[TwoHosts, Volume]]:
         volume.mount()
         stack.callback(volume.unmount)
         laboratory = stack.enter_context(laboratory_or_skip())
-        stand = Stand(laboratory, register=Register(folder=volume.path), allow_faults=True)
-        hosts = TwoHosts(laboratory, stand=stand, interval="50ms", timing=_TIMING)
+        testbed = NamespaceTestbed(laboratory, register=Register(folder=volume.path), allow_faults=True)
+        hosts = TwoHosts(laboratory, testbed=testbed, interval="50ms", timing=_TIMING)
         hosts.boot()
         yield hosts, volume
 

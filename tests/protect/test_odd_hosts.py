@@ -237,7 +237,7 @@ def unprotected(
     file = folder / "VM.toml"
     file.write_text(
         f'name = "{name}"\nprogram = "counter"\nmemory = "{memory_mib}MiB"\n'
-        f'standby_hosts = [{{ name = "b", endpoint = "{hosts.stand.hosts[1].endpoint}" }}]\n'
+        f'standby_hosts = [{{ name = "b", endpoint = "{hosts.testbed.hosts[1].endpoint}" }}]\n'
         f'identity = {{ ca = "{identity.ca}", certificate = "{identity.certificate}", key = "{identity.key}" }}\n'
         f'register = {{ folder = "{hosts.state.register}" }}\n'
     )

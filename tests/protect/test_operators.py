@@ -11,7 +11,7 @@ from two_hosts import laboratory_or_skip
 
 from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.stand import HOSTS, PATIENT_TIMING, Stand, other
+from stealtime.hosts.namespace_testbed import HOSTS, PATIENT_TIMING, NamespaceTestbed, other
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.failover import fail_over
@@ -44,9 +44,9 @@ def laboratory() -> Iterator[Laboratory]:
 def test_replicated_servers_keep_registrations_and_calls_and_are_whole_again(
     laboratory: Laboratory, tmp_path: Path
 ) -> None:
-    stand = Stand(laboratory)
-    store = store_node(laboratory, stand)
-    place = ReplicatedPlace(stand, "replica", advertisement_ns=_ADVERTISEMENT_NS, store=store)
+    testbed = NamespaceTestbed(laboratory)
+    store = store_node(laboratory, testbed)
+    place = ReplicatedPlace(testbed, "replica", advertisement_ns=_ADVERTISEMENT_NS, store=store)
     place.start()
     place.await_ready()
     first = place.serving_host()
@@ -75,7 +75,7 @@ def test_replicated_servers_keep_registrations_and_calls_and_are_whole_again(
 
 @pytest.mark.skipif(shutil.which(PROGRAM) is None, reason="the package baresip-core is not installed")
 def test_an_encrypted_call_outlives_its_host_in_the_mode_net(laboratory: Laboratory) -> None:
-    place = GuestPlace(Stand(laboratory), "encrypted", "net", timing=PATIENT_TIMING)
+    place = GuestPlace(NamespaceTestbed(laboratory), "encrypted", "net", timing=PATIENT_TIMING)
     place.start()
     place.await_ready()
     running_ns = []

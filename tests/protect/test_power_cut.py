@@ -23,7 +23,7 @@ pytestmark = [
 def vm_file(hosts: TwoHosts, folder: Path, of_host: str = "a") -> Path:
     """Write the machine's file as the operator of a host has it."""
     path = folder / "counter.toml"
-    vm = hosts.vm.model_copy(update={"identity": hosts.stand.identity(of_host)})
+    vm = hosts.vm.model_copy(update={"identity": hosts.testbed.identity(of_host)})
     described = vm.model_dump(mode="json", by_alias=True, exclude_none=True)
     path.write_text("".join(f"{key} = {in_toml(value)}\n" for key, value in described.items()))
     return path

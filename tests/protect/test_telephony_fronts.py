@@ -13,7 +13,7 @@ import pytest
 
 from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.laboratory import CLIENT, Laboratory
-from stealtime.hosts.stand import HOSTS
+from stealtime.hosts.namespace_testbed import HOSTS
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.names import DOMAIN
 from stealtime.studies.telephony.location import locate

@@ -13,7 +13,7 @@ from sip_capture import Capture
 from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.host import NotProtectedError
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.stand import HOSTS, PATIENT_TIMING, Stand
+from stealtime.hosts.namespace_testbed import HOSTS, PATIENT_TIMING, NamespaceTestbed
 from stealtime.hosts.waiting import poll
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.calls.sessions import attempt_sessions
@@ -123,8 +123,8 @@ def own_laboratory() -> Iterator[Laboratory]:
 
 @pytest.mark.truth
 def test_a_phone_registers_at_a_protected_server_apart_from_its_media(own_laboratory: Laboratory) -> None:
-    laboratory, stand = own_laboratory, Stand(own_laboratory)
-    place = GuestPlace(stand, "apart", "net", roles="apart", timing=PATIENT_TIMING)
+    laboratory, testbed = own_laboratory, NamespaceTestbed(own_laboratory)
+    place = GuestPlace(testbed, "apart", "net", roles="apart", timing=PATIENT_TIMING)
     place.start()
     try:
         place.await_ready()
@@ -139,7 +139,7 @@ def test_a_phone_registers_at_a_protected_server_apart_from_its_media(own_labora
         # A standby that is lost in the middle is not passed over in silence: the output is not held from then on.
         active, from_ns = place.await_protected(), time.monotonic_ns()
         place.check_protected(active, from_ns)
-        standby = stand.host("b").look(place.signalling.name).member
+        standby = testbed.host("b").look(place.signalling.name).member
         assert standby is not None
         assert standby.pid is not None
         os.kill(standby.pid, signal.SIGKILL)
@@ -150,7 +150,7 @@ def test_a_phone_registers_at_a_protected_server_apart_from_its_media(own_labora
 
 
 def test_a_guest_that_ends_before_its_server_answers_is_named_at_once(own_laboratory: Laboratory) -> None:
-    place = GuestPlace(Stand(own_laboratory), "ends", "off")
+    place = GuestPlace(NamespaceTestbed(own_laboratory), "ends", "off")
     place.start()
     try:
         machine = poll(lambda: next((member.qemu_pid for member in place.members()), None), 30.0)

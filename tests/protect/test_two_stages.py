@@ -10,7 +10,7 @@ import pytest
 from two_hosts import laboratory_or_skip
 
 from stealtime.hosts.client import LaboratoryClient
-from stealtime.hosts.stand import PATIENT_TIMING, STANDBY, Stand
+from stealtime.hosts.namespace_testbed import PATIENT_TIMING, STANDBY, NamespaceTestbed
 from stealtime.studies.telephony.calls.dialogues import CallSignalling
 from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, laboratory_fronts
@@ -37,9 +37,9 @@ def place() -> Iterator[TwoStagePlace]:
     """Two primaries and their standby, before anything was done to them."""
     with laboratory_or_skip((*PRIMARY_HOSTS, STANDBY), FIRST_STAGE_NODES) as laboratory:
         widen_ports(LaboratoryClient(laboratory))
-        stand = Stand(laboratory)
-        fronts = laboratory_fronts(laboratory, stand.client)
-        made = TwoStagePlace(stand, fronts, "sip", "net", primaries=2, timing=PATIENT_TIMING)
+        testbed = NamespaceTestbed(laboratory)
+        fronts = laboratory_fronts(laboratory, testbed.client)
+        made = TwoStagePlace(testbed, fronts, "sip", "net", primaries=2, timing=PATIENT_TIMING)
         made.start()
         made.await_ready()
         yield made

@@ -12,7 +12,7 @@ from protect_command import protect
 from two_hosts import TIMING, assert_unharmed, laboratory_or_skip
 
 from stealtime.hosts.counting import CountingClient, CountingGuest
-from stealtime.hosts.stand import HOSTS, Stand
+from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
 from stealtime.protect.programs import REPLICATOR_VARIABLE, find_replicator
 from stealtime.protect.status import MemberStatus
 
@@ -94,18 +94,18 @@ def test_hosts_are_upgraded_one_after_the_other_and_nothing_is_lost(
 
     with laboratory_or_skip() as laboratory:
         on("a")
-        stand = Stand(laboratory)
+        testbed = NamespaceTestbed(laboratory)
         laboratory.power_off("b")
         on("b")
-        stand.start_daemon("b")
+        testbed.start_daemon("b")
         on("a")
-        guests = [CountingGuest(stand, name, number=at, timing=TIMING) for at, name in enumerate(("one", "two"))]
+        guests = [CountingGuest(testbed, name, number=at, timing=TIMING) for at, name in enumerate(("one", "two"))]
         for guest in guests:
             guest.start()
         stays, goes = guests
         for guest in guests:
             guest.await_ready()
-        moved = protect(stand.state, "failover", "two", prefix=on("a"))
+        moved = protect(testbed.state, "failover", "two", prefix=on("a"))
         assert moved.returncode == 0, moved.stderr
         assert goes.await_ready().host == "b"
         counting = CountingClient(stays, 3, "--check")
@@ -115,8 +115,8 @@ def test_hosts_are_upgraded_one_after_the_other_and_nothing_is_lost(
             command = programs[host].replacing_command()
             # The first host cannot ask one of the release before for its machine; the second one can.
             knows = was is None or host == "b"
-            done = protect(stand.state, "upgrade", "--host", host, "--", *command, prefix=on(host))
-            assert done.returncode == (0 if knows else 3), f"{done.stderr}\n{stand.log_tail()}"
+            done = protect(testbed.state, "upgrade", "--host", host, "--", *command, prefix=on(host))
+            assert done.returncode == (0 if knows else 3), f"{done.stderr}\n{testbed.log_tail()}"
             for guest in guests:
                 now = guest.await_ready()
                 was_here = before[guest.vm.name].host == host
@@ -130,13 +130,13 @@ def test_hosts_are_upgraded_one_after_the_other_and_nothing_is_lost(
             assert f"the daemon of {host} is stealtime" in done.stderr
             if not knows:
                 assert "its stealtime is older" in done.stderr
-                assert protect(stand.state, "failover", "one", prefix=on(other)).returncode == 0
+                assert protect(testbed.state, "failover", "one", prefix=on(other)).returncode == 0
                 returned = stays.await_ready()
                 assert returned.host == host
                 older = f"{other} has an older stealtime"
                 assert any(older in warning for warning in returned.warnings), returned.warnings
         for guest in guests:
             if guest.await_ready().host != "a":
-                back = protect(stand.state, "failover", guest.vm.name, prefix=on("a"))
+                back = protect(testbed.state, "failover", guest.vm.name, prefix=on("a"))
                 assert back.returncode == 0, back.stderr
         assert_unharmed(counting.end())

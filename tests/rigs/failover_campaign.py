@@ -208,7 +208,7 @@ class Campaign:
             finally:
                 self.hosts.laboratory.mend(ARBITER, "register")
             return
-        folder = self.hosts.stand.register.folder
+        folder = self.hosts.testbed.register.folder
         assert folder is not None
         away = folder.rename(folder.with_name("register.away"))
         try:

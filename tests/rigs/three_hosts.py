@@ -5,7 +5,7 @@ from typing import Any
 from two_hosts import TwoHosts
 
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.stand import HOSTS, Stand
+from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
 
 THIRD = "c"
 ALL_HOSTS = (*HOSTS, THIRD)
@@ -20,12 +20,12 @@ class ThreeHosts(TwoHosts):
     """
 
     def __init__(self, laboratory: Laboratory, **machine: Any) -> None:
-        stand = Stand(laboratory, allow_faults=True)
-        stand.admit(THIRD)
-        hosts = {host.name: host.model_dump() for host in stand.hosts}
+        testbed = NamespaceTestbed(laboratory, allow_faults=True)
+        testbed.admit(THIRD)
+        hosts = {host.name: host.model_dump() for host in testbed.hosts}
         standby_hosts = [hosts[name] for name in (*HOSTS[1:], THIRD, HOSTS[0])]
-        super().__init__(laboratory, stand=stand, **{"standby_hosts": standby_hosts, **machine})
-        self.hosts = [stand.host(name) for name in ALL_HOSTS]
+        super().__init__(laboratory, testbed=testbed, **{"standby_hosts": standby_hosts, **machine})
+        self.hosts = [testbed.host(name) for name in ALL_HOSTS]
 
     def stop(self) -> None:
         """End the guest wherever it runs, so that the next one finds nothing of it."""

@@ -17,7 +17,7 @@ import pytest
 from stealtime.hosts.counting import CountingClient, CountingGuest
 from stealtime.hosts.etcd import Etcd
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.stand import EMULATED_TIMING, HOSTS, PATIENT_TIMING, Stand, other
+from stealtime.hosts.namespace_testbed import EMULATED_TIMING, HOSTS, PATIENT_TIMING, NamespaceTestbed, other
 from stealtime.hosts.waiting import poll
 from stealtime.protect.control import ControlError, MemberLeftError
 from stealtime.protect.status import MemberStatus
@@ -59,21 +59,28 @@ class TwoHosts(CountingGuest):
     Args:
         laboratory: Where.
         etcd: Decides who may be active; None: a register in a folder.
-        stand: Hosts that are different from the usual ones.
+        testbed: Hosts that are different from the usual ones.
         machine: What is different from the usual machine, as in ``VM.toml``.
     """
 
     def __init__(
-        self, laboratory: Laboratory, etcd: Etcd | None = None, *, stand: Stand | None = None, **machine: Any
+        self,
+        laboratory: Laboratory,
+        etcd: Etcd | None = None,
+        *,
+        testbed: NamespaceTestbed | None = None,
+        **machine: Any,
     ) -> None:
         self.laboratory = laboratory
         self.etcd = etcd
         # The network `register` of a laboratory is in namespaces that nobody else is in.
         register = None if etcd is None else Register(etcd=[etcd.url], insecure=True)
         super().__init__(
-            stand or Stand(laboratory, register=register, allow_faults=True), VM, **{"timing": TIMING, **machine}
+            testbed or NamespaceTestbed(laboratory, register=register, allow_faults=True),
+            VM,
+            **{"timing": TIMING, **machine},
         )
-        self.state = self.stand.state
+        self.state = self.testbed.state
         self.killed_ns: dict[int, int] = {}
         """When we were sure that a member was gone, by its pid."""
 
@@ -91,11 +98,11 @@ class TwoHosts(CountingGuest):
 
     def start_daemon(self, name: str) -> None:
         """Have a host receive machines after its power came back."""
-        self.stand.start_daemon(name)
+        self.testbed.start_daemon(name)
 
     def log_tail(self) -> str:
         """Give the end of all logs, which go with the laboratory."""
-        return self.stand.log_tail()
+        return self.testbed.log_tail()
 
     def pid(self, name: str) -> int:
         """Give the pid of the member on a host."""

@@ -123,7 +123,7 @@ def test_the_estimate_adds_up_and_says_what_was_guessed() -> None:
     assert expected.guessed == ("uml",)
 
 
-def test_the_estimate_of_a_stage_is_what_its_trials_took_or_what_its_probe_says() -> None:
+def test_the_estimate_of_a_driver_is_what_its_trials_took_or_what_its_probe_says() -> None:
     text = 'name = "x"\nscenarios = ["telephony"]\n[[probes]]\nprobe = "call"\nduration = "5s"\nmode = ["off"]\n'
     planned = plan(read_campaign(text, "f"), usable("native"), HOST)
     unknown = estimate(planned, History())

@@ -55,7 +55,7 @@ RESULTS: dict[str, Result] = {
     "call": CALLS,
     "call-failover": _failover(),
 }
-"""Of the probes of stages; what an agent measured is not read where it may not be used."""
+"""Of the probes of drivers; what an agent measured is not read where it may not be used."""
 PARAMETERS: dict[str, dict[str, Any]] = {
     "tick": {"loop_ns": 68_000}, "switch": {"threads": 2}, "wakeup": {"interval_ns": MS}, "contend": {"tasks": 8},
     "call": {"streams": 1, "mode": "off"}, "call-failover": {"streams": 1, "mode": "net", "interval_ns": MS},
@@ -101,7 +101,7 @@ def complete(folder: Path) -> Path:
 
 
 def result_of(probe: str) -> Result:
-    assert probe in RESULTS or registry.probes()[probe].stage is None, f"tell of {probe} what a stage gives"
+    assert probe in RESULTS or registry.probes()[probe].driver is None, f"tell of {probe} what a driver gives"
     return RESULTS.get(probe, Result(kind="none", tables=()))
 
 

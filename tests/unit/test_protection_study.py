@@ -1,4 +1,4 @@
-"""The study of protection from a campaign to a comparison, on a stage that a script plays."""
+"""The study of protection from a campaign to a comparison, with a driver that a script plays."""
 
 import csv
 import json
@@ -32,7 +32,7 @@ from stealtime.store.model import PlatformRecord, TrialRecord
 from stealtime.store.results import Result
 from stealtime.store.run import find_run
 from stealtime.studies import protection
-from stealtime.studies.protection import stage
+from stealtime.studies.protection import driver
 from stealtime.studies.protection.figures import ProtectionFigures
 from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -42,7 +42,7 @@ PLATFORM = "qemu-tcg-paravirt"
 
 
 @dataclass
-class ScriptedStage:
+class ScriptedDriver:
     """Gives results whose every figure follows from the repetition."""
 
     violations: dict[str, int]
@@ -88,15 +88,15 @@ class ScriptedStage:
 
 
 @pytest.fixture
-def played(platforms: list[ScriptedPlatform], monkeypatch: pytest.MonkeyPatch) -> ScriptedStage:
+def played(platforms: list[ScriptedPlatform], monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
     platforms += [ScriptedPlatform(PLATFORM), ScriptedPlatform("qemu-kvm-paravirt", unusable="there is no /dev/kvm")]
-    script = ScriptedStage({})
+    script = ScriptedDriver({})
 
     @asynccontextmanager
-    async def play(_boot: PlannedBoot, _placement: Placement, _folder: Path) -> AsyncIterator[ScriptedStage]:
+    async def play(_boot: PlannedBoot, _placement: Placement, _folder: Path) -> AsyncIterator[ScriptedDriver]:
         yield script
 
-    monkeypatch.setattr(stage, "protected", play)
+    monkeypatch.setattr(driver, "protected", play)
     return script
 
 
@@ -106,7 +106,7 @@ def test_it_is_small() -> None:
 
 
 def test_it_is_planned_run_stored_and_shown(
-    stealtime: Command, played: ScriptedStage, platforms: list[ScriptedPlatform], runs: Path, tmp_path: Path
+    stealtime: Command, played: ScriptedDriver, platforms: list[ScriptedPlatform], runs: Path, tmp_path: Path
 ) -> None:
     ended = stealtime("run", "protection", "--junit", str(tmp_path / "cells.xml"))
     assert ended.code == 0, ended.err
@@ -127,7 +127,7 @@ def test_it_is_planned_run_stored_and_shown(
     assert "silence, TCP 302 ms" in (tmp_path / "cells.xml").read_text()
 
 
-def test_its_document_holds_each_repetition_and_interval(stealtime: Command, played: ScriptedStage) -> None:
+def test_its_document_holds_each_repetition_and_interval(stealtime: Command, played: ScriptedDriver) -> None:
     document = json.loads(stealtime("run", "protection", "--json").out)
     assert {cell["study"] for cell in document["cells"]} == {"protection"}
     killed = next(cell for cell in document["cells"] if cell["parameters"].get("fault") == "killed")
@@ -138,7 +138,7 @@ def test_its_document_holds_each_repetition_and_interval(stealtime: Command, pla
     assert (killed["acknowledged"], killed["unanswered"], killed["violations"]) == (200, 4, {})
 
 
-def test_with_too_few_repetitions_nothing_is_judged(stealtime: Command, played: ScriptedStage) -> None:
+def test_with_too_few_repetitions_nothing_is_judged(stealtime: Command, played: ScriptedDriver) -> None:
     first = json.loads(stealtime("run", "protection", "--short", "--json").out)
     assert {one["because"] for cell in first["cells"] for one in cell["figures"]} == {
         "there are fewer than 4 repetitions (1)"
@@ -151,7 +151,7 @@ def test_with_too_few_repetitions_nothing_is_judged(stealtime: Command, played: 
     assert {one["verdict"] for cell in compared["cells"] for one in cell["statistics"]} == {"not judged"}
 
 
-def test_two_runs_are_compared_figure_by_figure(stealtime: Command, played: ScriptedStage) -> None:
+def test_two_runs_are_compared_figure_by_figure(stealtime: Command, played: ScriptedDriver) -> None:
     one, two = (json.loads(stealtime("run", "protection", "--json").out)["run_id"] for _ in range(2))
     compared = stealtime("compare", one, two)
     assert compared.code == 0, compared.err
@@ -159,7 +159,7 @@ def test_two_runs_are_compared_figure_by_figure(stealtime: Command, played: Scri
     assert "silence, TCP" in compared.out
 
 
-def test_the_cost_is_told_against_the_unprotected_guest(stealtime: Command, played: ScriptedStage, runs: Path) -> None:
+def test_the_cost_is_told_against_the_unprotected_guest(stealtime: Command, played: ScriptedDriver, runs: Path) -> None:
     assert stealtime("run", "protection").code == 0
     cells = [one for one in summarize(find_run("last", runs)).cells if isinstance(one, ProtectionFigures)]
     by_mode = {one.parameters["mode"]: one for one in cells if one.probe == "roundtrip"}
@@ -176,7 +176,7 @@ def test_the_cost_is_told_against_the_unprotected_guest(stealtime: Command, play
     assert by_mode["off"].figure("pause_p50_ns").of_repetitions == []
 
 
-def test_what_must_not_happen_is_told_loudly(stealtime: Command, played: ScriptedStage) -> None:
+def test_what_must_not_happen_is_told_loudly(stealtime: Command, played: ScriptedDriver) -> None:
     played.violations = {"forgotten": 3}
     shown = stealtime("run", "protection", "--short").out
     assert "clients saw what must not happen: 3 x forgotten" in shown
@@ -185,13 +185,13 @@ def test_what_must_not_happen_is_told_loudly(stealtime: Command, played: Scripte
     assert [(cell["violations"], cell["connections_lost"]) for cell in struck] == [({"forgotten": 3}, 1)] * 2
 
 
-def test_trials_that_were_begun_anew_are_told(stealtime: Command, played: ScriptedStage) -> None:
+def test_trials_that_were_begun_anew_are_told(stealtime: Command, played: ScriptedDriver) -> None:
     played.retries = 2
     shown = stealtime("run", "protection", "--short").out
     assert "begun anew 2x, because the guest lost its standby" in " ".join(shown.split())
 
 
-def test_a_failover_that_nobody_takes_over_fails_alone(stealtime: Command, played: ScriptedStage, runs: Path) -> None:
+def test_a_failover_that_nobody_takes_over_fails_alone(stealtime: Command, played: ScriptedDriver, runs: Path) -> None:
     played.fails = "silent"
     ended = stealtime("run", "protection", "--short")
     assert ended.code != 0
@@ -203,7 +203,7 @@ def test_a_failover_that_nobody_takes_over_fails_alone(stealtime: Command, playe
 
 
 def test_it_has_a_section_of_the_page_and_lines_of_a_table(
-    stealtime: Command, played: ScriptedStage, runs: Path, tmp_path: Path
+    stealtime: Command, played: ScriptedDriver, runs: Path, tmp_path: Path
 ) -> None:
     assert stealtime("run", "protection", "--short").code == 0
     write_report(find_run("last", runs), tmp_path / "page.html")
@@ -259,7 +259,7 @@ async def test_a_platform_that_cannot_be_protected_is_refused(tmp_path: Path) ->
     boot = PlannedBoot("uml", "protected", 1, ())
     placement = Placement("protected", 1, ((0, 1),), (0, 1), (0,))
     with pytest.raises(StealtimeError, match="not to be had as uml"):
-        async with stage.protected(boot, placement, tmp_path):
+        async with driver.protected(boot, placement, tmp_path):
             pytest.fail("nothing must be booted")
 
 

@@ -261,7 +261,7 @@ def test_that_a_long_cell_is_not_kept_in_part_is_told_before_it_begins(stealtime
     assert "not stored in parts" not in long.out, "samples of durations are stored in parts"
 
 
-def test_that_nothing_of_a_long_cell_of_a_stage_is_kept_is_told(tmp_path: Path) -> None:
+def test_that_nothing_of_a_long_cell_of_a_driver_is_kept_is_told(tmp_path: Path) -> None:
     long = apply_overrides(find_campaign("protection"), Overrides(duration_ns=1_200_000_000_000, probes=("failover",)))
     record = PlatformRecord(name="qemu-tcg-paravirt", usable=True, reason="")
     planned = plan(long, [record], HostCpus((0, 1)))

@@ -34,8 +34,8 @@ class History:
         return traits_of(platform).boot_s
 
     def knows(self, boot: PlannedBoot) -> bool:
-        """Tell whether earlier runs have had such a boot; one of a stage is part of its trials."""
-        if not _is_staged(boot):
+        """Tell whether earlier runs have had such a boot; one of a driver is part of its trials."""
+        if not _has_driver(boot):
             return boot.platform in self.boot_s
         cells = [planned.cell for planned in boot.cells]
         return all((cell.platform, cell.probe, cell.traced) in self.overhead_s for cell in cells)
@@ -59,7 +59,7 @@ class Estimate:
     booting_s: float
     overhead_s: float
     guessed: tuple[str, ...]
-    """Platforms that no earlier run has booted or, for a stage, carried the same probe out on: defaults are used."""
+    """Platforms that no earlier run has booted or, for a driver, carried the same probe out on: defaults are used."""
 
     @property
     def total_s(self) -> float:
@@ -80,8 +80,8 @@ def lasts_s(plan: Plan, planned: PlannedCell) -> float:
     return _planned_ns(plan, planned) / 1e9 + History().overhead(planned.cell, planned.duration_ns / 1e9)
 
 
-def _is_staged(boot: PlannedBoot) -> bool:
-    return probes()[boot.cells[0].cell.probe].stage is not None
+def _has_driver(boot: PlannedBoot) -> bool:
+    return probes()[boot.cells[0].cell.probe].driver is not None
 
 
 def _planned_ns(plan: Plan, planned: PlannedCell) -> float:
@@ -117,9 +117,9 @@ def _expected_ns(cell: Cell, duration_ns: int, guests: Sequence[Sequence[Sequenc
 def _boot_s(boot: PlannedBoot, plan: Plan, history: History) -> float:
     """Neighbours boot at once, before the machine: so many boots longer as there are neighbours on each CPU.
 
-    What a stage boots is part of its trials.
+    What a driver boots is part of its trials.
     """
-    if _is_staged(boot):
+    if _has_driver(boot):
         return 0.0
     neighbours = plan.placement(boot.platform, boot.scenario).neighbours
     machines = [each for each in neighbours if each.kind == "machine"]
@@ -142,7 +142,7 @@ def read_history(runs_folder: Path) -> History:
             if duration_ns is not None:
                 over_s = record.elapsed_s - _measured_ns(record, duration_ns) / 1e9
                 overheads[cell.platform, cell.probe, cell.traced].append(max(0.0, over_s))
-    # A stage boots a guest in some of its trials and not in others: the mean, and not the median, adds up.
+    # A driver boots a guest in some of its trials and not in others: the mean, and not the median, adds up.
     return History(
         {platform: median(values) for platform, values in boots.items()},
         {key: fmean(values) for key, values in overheads.items()},

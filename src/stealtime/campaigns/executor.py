@@ -8,7 +8,7 @@ from typing import Protocol
 
 from stealtime.campaigns.booted import Booted, KeepPart, Measured, TrialSetup, keep_nothing
 from stealtime.campaigns.events import Observer
-from stealtime.campaigns.intention import stage_of
+from stealtime.campaigns.intention import driver_of
 from stealtime.campaigns.loops import choose_loop
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.planner import Plan
@@ -85,9 +85,9 @@ class LocalExecutor:
     async def boot(self, boot: PlannedBoot, folder: Path, loops: Sequence[LoopRecord]) -> AsyncIterator[Booted]:
         """Boot a machine and what its trials need around it; see :class:`Executor`."""
         placement = self.plan.placement(boot.platform, boot.scenario)
-        stage = stage_of(boot)
-        if stage is not None:
-            async with stage.boot(boot, placement, folder) as booted:
+        driver = driver_of(boot)
+        if driver is not None:
+            async with driver.boot(boot, placement, folder) as booted:
                 yield booted
             return
         platform = self.platforms[boot.platform]

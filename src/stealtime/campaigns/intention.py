@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stealtime.campaigns.planned import PlannedBoot
 from stealtime.campaigns.planner import Plan
-from stealtime.campaigns.probe import Stage
+from stealtime.campaigns.probe import Driver
 from stealtime.campaigns.registry import probes
 from stealtime.lab.host import LocalHost
 from stealtime.lab.platforms.model import Platform
@@ -43,14 +43,14 @@ class Intention:
     @property
     def on_machines(self) -> list[PlannedBoot]:
         """The boots whose trials an agent in the machine carries out."""
-        return [boot for boot in self.boots if stage_of(boot) is None]
+        return [boot for boot in self.boots if driver_of(boot) is None]
 
     @property
-    def on_stages(self) -> list[tuple[PlannedBoot, Stage]]:
-        """The boots whose trials a stage carries out, each with it."""
-        return [(boot, stage) for boot in self.boots if (stage := stage_of(boot)) is not None]
+    def driven(self) -> list[tuple[PlannedBoot, Driver]]:
+        """The boots whose trials a driver carries out, each with it."""
+        return [(boot, driver) for boot in self.boots if (driver := driver_of(boot)) is not None]
 
 
-def stage_of(boot: PlannedBoot) -> Stage | None:
-    """Give the stage that carries out the cells of a boot; None where an agent in the machine does."""
-    return probes()[boot.cells[0].cell.probe].stage
+def driver_of(boot: PlannedBoot) -> Driver | None:
+    """Give the driver that carries out the cells of a boot; None where an agent in the machine does."""
+    return probes()[boot.cells[0].cell.probe].driver

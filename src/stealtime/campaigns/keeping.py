@@ -28,7 +28,7 @@ def tell_what_is_not_kept_in_part(intention: Intention) -> Sequence[str]:
 
 def _lost(probe: Probe) -> str | None:
     """Say what an early end costs; None where parts are stored meanwhile."""
-    if probe.stage is not None:
+    if probe.driver is not None:
         return "and nothing of it is kept if it is interrupted or fails before it is over"
     if probe.result is not DURATIONS:
         return (

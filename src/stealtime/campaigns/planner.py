@@ -10,7 +10,7 @@ from stealtime.campaigns.aliases import alias_words, resolve
 from stealtime.campaigns.model import USABLE, Campaign
 from stealtime.campaigns.places import HostCpus, Places, SkippedScenario, find_places
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
-from stealtime.campaigns.probe import Stage
+from stealtime.campaigns.probe import Driver
 from stealtime.campaigns.registry import probes
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.processors import CpuSets
@@ -139,7 +139,7 @@ def plan(
             for platform in order
             for scenario in campaign.scenarios
             if _is_possible(campaign, platform, places.of(platform, scenario))
-            for cells in _by_stage(_cells(campaign, platform, scenario, repetition))
+            for cells in _by_driver(_cells(campaign, platform, scenario, repetition))
         ]
     impossible = tuple(
         f"{name} of {platform}: {why}"
@@ -221,9 +221,9 @@ def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) ->
         if not _is_measured_in(cells.probe, campaign.scenario(scenario)):
             continue
         tracing = campaign.tracing_of(cells)
-        stage = probes()[cells.probe].stage
+        driver = probes()[cells.probe].driver
         for parameters in cells.parameter_sets():
-            if stage is not None and not _suits(stage, platform, campaign.scenario(scenario), parameters):
+            if driver is not None and not _suits(driver, platform, campaign.scenario(scenario), parameters):
                 continue
             variants = [tracing == "on"]
             if tracing == "both":
@@ -238,36 +238,36 @@ def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) ->
     return tuple(planned)
 
 
-def _by_stage(cells: Sequence[PlannedCell]) -> list[tuple[PlannedCell, ...]]:
-    """Part the cells of a platform in a scenario by what carries them out: each stage borrows real hosts by itself."""
-    stages = dict.fromkeys(probes()[one.cell.probe].stage for one in cells)
-    return [tuple(one for one in cells if probes()[one.cell.probe].stage is stage) for stage in stages]
+def _by_driver(cells: Sequence[PlannedCell]) -> list[tuple[PlannedCell, ...]]:
+    """Part the cells of a platform in a scenario by what carries them out: each driver borrows real hosts by itself."""
+    drivers = dict.fromkeys(probes()[one.cell.probe].driver for one in cells)
+    return [tuple(one for one in cells if probes()[one.cell.probe].driver is driver) for driver in drivers]
 
 
 def _is_measured_in(probe: str, scenario: Scenario) -> bool:
-    """Tell whether a probe and a scenario belong together: those of a stage do with no others."""
-    stage = probes()[probe].stage
-    if stage is not None:
-        return scenario.name == stage.scenario or (scenario.hosts is not None and stage.takes_real_hosts)
+    """Tell whether a probe and a scenario belong together: those of a driver do with no others."""
+    driver = probes()[probe].driver
+    if driver is not None:
+        return scenario.name == driver.scenario or (scenario.hosts is not None and driver.takes_real_hosts)
     if scenario.hosts is not None:
         return False
-    return all(other.stage is None or scenario.name != other.stage.scenario for other in probes().values())
+    return all(other.driver is None or scenario.name != other.driver.scenario for other in probes().values())
 
 
-def _suits(stage: Stage, platform: str, scenario: Scenario, parameters: Mapping[str, JsonValue]) -> bool:
-    """Tell whether a stage has this cell on a platform: those over ssh are hosts, and only there."""
+def _suits(driver: Driver, platform: str, scenario: Scenario, parameters: Mapping[str, JsonValue]) -> bool:
+    """Tell whether a driver has this cell on a platform: those over ssh are hosts, and only there."""
     traits = traits_of(platform)
-    return traits.is_remote == (scenario.hosts is not None) and stage.suits(traits, parameters)
+    return traits.is_remote == (scenario.hosts is not None) and driver.suits(traits, parameters)
 
 
 def _refuse_unmeasured(campaign: Campaign, measured: Collection[str]) -> None:
     """See that each probe has a scenario, and that none is to be traced that no agent measures."""
     for cells in campaign.probes:
-        stage = probes()[cells.probe].stage
-        if stage is not None and campaign.tracing_of(cells) != "off":
+        driver = probes()[cells.probe].driver
+        if driver is not None and campaign.tracing_of(cells) != "off":
             raise UsageError(f"the probe {cells.probe} cannot be traced", hint="leave --tracing out")
         if not any(_is_measured_in(cells.probe, campaign.scenario(name)) for name in measured):
-            needed = f"only in the scenario {stage.scenario}" if stage is not None else "in none of its scenarios"
+            needed = f"only in the scenario {driver.scenario}" if driver is not None else "in none of its scenarios"
             raise UsageError(
                 f"the probe {cells.probe} of {campaign.name} is measured {needed}, and it has {', '.join(measured)}",
                 hint="leave one of the two out, with --probe or --scenario",

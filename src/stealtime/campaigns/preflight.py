@@ -33,7 +33,7 @@ CHECKS: tuple[Check, ...] = (
     loops.refuse_loops_too_long,
     rights.refuse_lifting_without_rights,
     rights.refuse_shares_without_rights,
-    rights.refuse_stages_that_cannot_be_had,
+    rights.refuse_drivers_that_cannot_be_had,
     resources.refuse_machines_without_room,
     resources.refuse_cells_without_room,
     rights.refuse_folder_without_rights,

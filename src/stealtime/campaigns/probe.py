@@ -110,7 +110,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
+class Driver:
     """Where trials are carried out that are not requests to an agent in a machine under test."""
 
     scenario: str
@@ -151,8 +151,8 @@ class Probe:
     """Its table in ``[[probes]]``."""
     request: Callable[[Mapping[str, JsonValue], Mapping[int, int], int], ProbeRequest] | None = None
     """Makes what the agent is asked for, of a cell's parameters, of the iterations of each length of busy loop, and of
-    the number of the repetition, from 1. None where a stage carries it out."""
-    stage: Stage | None = None
+    the number of the repetition, from 1. None where a driver carries it out."""
+    driver: Driver | None = None
     short: type[ShortProbe] = ShortProbe
     """Its table in ``[short]``."""
     options: Mapping[str, str] = field(default_factory=dict)

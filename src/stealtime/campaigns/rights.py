@@ -41,14 +41,14 @@ def refuse_shares_without_rights(intention: Intention) -> list[str]:
     return []
 
 
-def refuse_stages_that_cannot_be_had(intention: Intention) -> list[str]:
-    """Ask each stage of the plan whether it can be set up.
+def refuse_drivers_that_cannot_be_had(intention: Intention) -> list[str]:
+    """Ask each driver of the plan whether it can be set up.
 
     Raises:
         StealtimeError: One cannot; with its reason.
     """
-    for boot, stage in intention.on_stages:
-        stage.refuse(boot, intention.plan.placement(boot.platform, boot.scenario))
+    for boot, driver in intention.driven:
+        driver.refuse(boot, intention.plan.placement(boot.platform, boot.scenario))
     return []
 
 

@@ -195,7 +195,7 @@ async def _companion(
 def _request(machine: Machine, setup: TrialSetup, cell: PlannedCell, number: int, settings: TrialSettings) -> RunTrial:
     probe = probes()[cell.cell.probe]
     if probe.request is None:
-        raise TypeError(f"{probe.name} is measured by its stage")
+        raise TypeError(f"{probe.name} is measured by its driver")
     own_priority = setup.placement.priority
     tracing = None
     if cell.cell.traced and traits_of(machine.platform).has_own_kernel_trace:

@@ -13,7 +13,7 @@ import psutil
 from stealtime.hosts.counting import CountingClient, CountingGuest, counting_machine
 from stealtime.hosts.demo_result import Demonstration
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.stand import HOSTS, Stand
+from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
 from stealtime.lab.platforms import below
 from stealtime.protect.members import await_status
 from stealtime.protect.showing import show_full_copy
@@ -49,7 +49,7 @@ def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") 
     tell("two hosts, a switch and a client, in network namespaces")
     with Laboratory(HOSTS) as laboratory:
         guest = CountingGuest(
-            Stand(laboratory, accelerator=accelerator),
+            NamespaceTestbed(laboratory, accelerator=accelerator),
             interval=interval,
             **counting_machine(mode),
         )

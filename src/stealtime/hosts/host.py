@@ -1,6 +1,7 @@
 """A host that keeps guests, however it is reached: what it can be asked and told.
 
-Two things keep it: a network namespace of this machine (:mod:`.stand`), and a real one over ssh (:mod:`.lent_hosts`).
+Two things keep it: a network namespace of this machine (:mod:`.namespace_testbed`), and a real host over ssh
+(:mod:`.lent_hosts`).
 """
 
 from collections.abc import Iterable, Mapping

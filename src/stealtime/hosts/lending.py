@@ -22,7 +22,7 @@ from stealtime.hosts.host import NotProtectedError
 from stealtime.hosts.lending_terms import read_machine
 from stealtime.hosts.lent_machines import FOLDER_PREFIX, clear, clear_left_over, is_of, lent_members, make_folder
 from stealtime.hosts.members_here import MembersHere, cpu_times
-from stealtime.hosts.stand import EMULATED_TIMING
+from stealtime.hosts.namespace_testbed import EMULATED_TIMING
 from stealtime.lab.platforms import below
 from stealtime.lab.platforms.qemu_program import qemu_version
 from stealtime.protect.session import make_spec

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from stealtime.campaigns.blocking_stage import entered_in_thread, in_thread_on
+from stealtime.campaigns.blocking_driver import entered_in_thread, in_thread_on
 from stealtime.campaigns.planned import PlannedBoot
 from stealtime.hosts.laboratory import Laboratory, refuse_without_root
 from stealtime.hosts.lent_testbed import lent_testbed
-from stealtime.hosts.stand import HOSTS, Stand
+from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
 from stealtime.hosts.testbed import Testbed
 from stealtime.lab.platforms.qemu_flavour import paravirtual_accelerator
 from stealtime.lab.scenarios.placement import Placement
@@ -16,7 +16,7 @@ from stealtime.protect.programs import find_pagetrack, find_replicator
 from stealtime.vocabulary.errors import StealtimeError
 
 
-def refuse_stand() -> None:
+def refuse_testbed() -> None:
     """See that hosts in namespaces can be had on this machine, without setting any up.
 
     Raises:
@@ -52,7 +52,7 @@ def refuse_hosts(boot: PlannedBoot, placement: Placement, what: str) -> None:
     """
     if placement.hosts is None:
         accelerator_of(boot.platform, what)
-        refuse_stand()
+        refuse_testbed()
 
 
 @asynccontextmanager
@@ -74,4 +74,4 @@ async def set_up_hosts(boot: PlannedBoot, placement: Placement, folder: Path, wh
         return
     accelerator = accelerator_of(boot.platform, what)
     async with entered_in_thread(Laboratory(HOSTS)) as laboratory:
-        yield await in_thread_on(placement, lambda: Stand(laboratory, accelerator=accelerator))
+        yield await in_thread_on(placement, lambda: NamespaceTestbed(laboratory, accelerator=accelerator))

@@ -9,7 +9,7 @@ from stealtime.hosts.host import CpuTimes
 
 
 class Testbed(Protocol):
-    """At least two hosts, in namespaces of this machine (:mod:`.stand`) or over ssh (:mod:`.lent_testbed`)."""
+    """At least two hosts, in namespaces here (:mod:`.namespace_testbed`) or over ssh (:mod:`.lent_testbed`)."""
 
     @property
     def client(self) -> Client:

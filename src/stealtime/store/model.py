@@ -215,7 +215,7 @@ class TrialRecord(Model):
     elapsed_s: float
     """Of all of it: clocks, loads, tracing, tables; for the estimate of later plans."""
     duration_ns: int | None = None
-    """What a stage was asked for; None where ``outcome`` has the request, and in runs of earlier versions."""
+    """What a driver was asked for; None where ``outcome`` has the request, and in runs of earlier versions."""
     outcome: TrialOutcome | None = None
     result: SerializeAsAny[Result] | None = None
     """By its kind; a failed trial has none."""

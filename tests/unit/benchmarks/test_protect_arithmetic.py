@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stand.bare import stops_us
-from stand.rows import (
+from measurement.bare import stops_us
+from measurement.rows import (
     PAUSE_PARTS,
     Row,
     between,
@@ -20,8 +20,8 @@ from stand.rows import (
     rate_per_s,
     slowdown_percent,
 )
-from stand.showing import Figure
-from stand.yardsticks import as_many
+from measurement.showing import Figure
+from measurement.yardsticks import as_many
 
 from stealtime.protect.epochs import read_epochs
 

@@ -68,7 +68,7 @@ def pack_initramfs(
 
     def build(partial: Path) -> tuple[list[str], Mapping[str, str]]:
         modules = find_modules(wishes, kernel.modules_folder, kernel.release) if kernel is not None else []
-        names = _stage(partial / "tree", executables, modules)
+        names = _fill(partial / "tree", executables, modules)
         with (partial / _ARCHIVE).open("wb") as archive:
             pack_tree(partial / "tree", "the initramfs", archive)
         shutil.rmtree(partial / "tree")
@@ -86,7 +86,7 @@ def _hash(executable: Path) -> str:
         raise StealtimeError(f"{executable} cannot be read: {error.strerror}") from error
 
 
-def _stage(tree: Path, executables: Mapping[str, Path], modules: Sequence[Path]) -> list[str]:
+def _fill(tree: Path, executables: Mapping[str, Path], modules: Sequence[Path]) -> list[str]:
     for name in (*_EMPTY_FOLDERS, "etc/stealtime", _GUEST_MODULES):
         (tree / name).mkdir(parents=True)
     for name, source in executables.items():

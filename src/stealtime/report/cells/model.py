@@ -63,7 +63,7 @@ class CellFigures(Figures):
     scaled: str | None = None
     """How the scenario's "all" was scaled from the paper's four CPUs to those of the host; None where it was not."""
     clock: Clock | None = None
-    """None where nothing was measured, and of a stage whose moments are the host's."""
+    """None where nothing was measured, and of a driver whose moments are the host's."""
     placement: PlacementFigures | None = None
     """None where nothing was measured."""
     hypervisor: HypervisorFigures | None = None

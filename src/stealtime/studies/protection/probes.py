@@ -1,4 +1,4 @@
-"""``failover`` and ``roundtrip``: what ``[[probes]]`` takes of them. They are carried out by :mod:`.stage`."""
+"""``failover`` and ``roundtrip``: what ``[[probes]]`` takes of them. They are carried out by :mod:`.driver`."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 
 from stealtime.campaigns.booted import Booted
 from stealtime.campaigns.planned import PlannedBoot
-from stealtime.campaigns.probe import Probe, ProbeCells, Stage
+from stealtime.campaigns.probe import Driver, Probe, ProbeCells
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.vocabulary.quantities import DurationNs
 
@@ -53,10 +53,10 @@ class RoundTripCells(ProbeCells):
 
 @asynccontextmanager
 async def _boot(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator[Booted]:
-    from stealtime.studies.protection.stage import protected
+    from stealtime.studies.protection.driver import protected
 
-    async with protected(boot, placement, folder) as stage:
-        yield stage
+    async with protected(boot, placement, folder) as driver:
+        yield driver
 
 
 def _refuse(boot: PlannedBoot, placement: Placement) -> None:
@@ -65,8 +65,8 @@ def _refuse(boot: PlannedBoot, placement: Placement) -> None:
     refuse_hosts(boot, placement, "a protected machine")
 
 
-PROTECTED = Stage(scenario="protected", takes_real_hosts=True, boot=_boot, refuse=_refuse)
+PROTECTED = Driver(scenario="protected", takes_real_hosts=True, boot=_boot, refuse=_refuse)
 PROBES = (
-    Probe(name="failover", cells=FailoverCells, stage=PROTECTED, bounded="the longest silence of its client"),
-    Probe(name="roundtrip", cells=RoundTripCells, stage=PROTECTED),
+    Probe(name="failover", cells=FailoverCells, driver=PROTECTED, bounded="the longest silence of its client"),
+    Probe(name="roundtrip", cells=RoundTripCells, driver=PROTECTED),
 )

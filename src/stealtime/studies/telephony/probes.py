@@ -1,4 +1,4 @@
-"""What ``[[probes]]`` takes of this study's probes. They are carried out by :mod:`.stage`."""
+"""What ``[[probes]]`` takes of this study's probes. They are carried out by :mod:`.driver`."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from stealtime.campaigns.booted import Booted
 from stealtime.campaigns.planned import PlannedBoot
-from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, Stage, whole
+from stealtime.campaigns.probe import Driver, Probe, ProbeCells, ShortProbe, whole
 from stealtime.lab.platforms.traits import PlatformTraits
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CALLS_MAX, STREAMS_OF_A_CALL
@@ -268,14 +268,14 @@ def suits(traits: PlatformTraits, parameters: Mapping[str, JsonValue]) -> bool:
 
 @asynccontextmanager
 async def _boot(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator[Booted]:
-    from stealtime.studies.telephony.stage import telephony_stage
+    from stealtime.studies.telephony.driver import telephony_driver
 
-    async with telephony_stage(boot, placement, folder) as stage:
-        yield stage
+    async with telephony_driver(boot, placement, folder) as driver:
+        yield driver
 
 
 def _refuse(boot: PlannedBoot, placement: Placement) -> None:
-    from stealtime.studies.telephony.stage import refuse
+    from stealtime.studies.telephony.driver import refuse
 
     refuse(boot, placement)
 
@@ -314,7 +314,7 @@ def _called_failover_beyond_s(parameters: Mapping[str, JsonValue], duration_s: f
     return _called_beyond_s(parameters, duration_s) + duration_s + _ASKING_S
 
 
-TELEPHONY = Stage(scenario="telephony", takes_real_hosts=True, boot=_boot, refuse=_refuse, suits=suits)
+TELEPHONY = Driver(scenario="telephony", takes_real_hosts=True, boot=_boot, refuse=_refuse, suits=suits)
 _SILENCE_OF_PHONES = "the longest time in which no phone was answered"
 _SILENCE_OF_VOICE = "the longest silence of any caller or phone"
 PROBES = (
@@ -322,15 +322,15 @@ PROBES = (
         name="registration-rate",
         cells=RegistrationRateCells,
         short=ShortRate,
-        stage=TELEPHONY,
+        driver=TELEPHONY,
         beyond_s=_searched_beyond_s,
     ),
-    Probe(name="session-rate", cells=SessionRateCells, stage=TELEPHONY, beyond_s=_searched_beyond_s),
+    Probe(name="session-rate", cells=SessionRateCells, driver=TELEPHONY, beyond_s=_searched_beyond_s),
     Probe(
         name="register",
         cells=RegisterCells,
         short=ShortRegister,
-        stage=TELEPHONY,
+        driver=TELEPHONY,
         beyond_s=_registered_beyond_s,
         bounded="the longest registration",
     ),
@@ -338,7 +338,7 @@ PROBES = (
         name="register-failover",
         cells=RegisterFailoverCells,
         short=ShortFailover,
-        stage=TELEPHONY,
+        driver=TELEPHONY,
         beyond_s=_registered_failover_beyond_s,
         bounded=_SILENCE_OF_PHONES,
     ),
@@ -346,7 +346,7 @@ PROBES = (
         name="two-stage-failover",
         cells=TwoStageFailoverCells,
         short=ShortTwoStageFailover,
-        stage=TELEPHONY,
+        driver=TELEPHONY,
         beyond_s=_added_and_failed_over_beyond_s,
         bounded=_SILENCE_OF_PHONES,
     ),
@@ -354,7 +354,7 @@ PROBES = (
         name="call",
         cells=CallCells,
         short=ShortCalls,
-        stage=TELEPHONY,
+        driver=TELEPHONY,
         beyond_s=_called_beyond_s,
         bounded=_SILENCE_OF_VOICE,
     ),
@@ -362,7 +362,7 @@ PROBES = (
         name="call-failover",
         cells=CallFailoverCells,
         short=ShortCallFailover,
-        stage=TELEPHONY,
+        driver=TELEPHONY,
         beyond_s=_called_failover_beyond_s,
         bounded=_SILENCE_OF_VOICE,
     ),

@@ -1,4 +1,4 @@
-"""How the trials of each probe are carried out with a server that answers; called by :mod:`.stage`."""
+"""How the trials of each probe are carried out with a server that answers; called by :mod:`.driver`."""
 
 import itertools
 from collections.abc import Callable, Mapping

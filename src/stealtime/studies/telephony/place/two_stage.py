@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from stealtime.hosts.guest import Fault, Guest, lose_host
 from stealtime.hosts.host import CpuTimes, NotProtectedError
-from stealtime.hosts.stand import ALL_HOSTS
+from stealtime.hosts.namespace_testbed import ALL_HOSTS
 from stealtime.hosts.testbed import Testbed
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration

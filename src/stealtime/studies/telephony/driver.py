@@ -1,4 +1,4 @@
-"""The stage ``telephony``: hosts in namespaces or real ones, a server as a cell wants it, and its phones."""
+"""Drives the scenario ``telephony``: hosts in namespaces or real ones, a server as a cell wants it, and its phones."""
 
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from stealtime.campaigns.blocking_stage import entered_in_thread, in_thread_on
+from stealtime.campaigns.blocking_driver import entered_in_thread, in_thread_on
 from stealtime.campaigns.planned import PlannedBoot
 from stealtime.hosts.client import AtAddress, LaboratoryClient
 from stealtime.hosts.laboratory import Laboratory, refuse_without_root
 from stealtime.hosts.lent_testbed import LentTestbed, lent_testbed, refuse_foreign
-from stealtime.hosts.setting_up import accelerator_of, refuse_stand
-from stealtime.hosts.stand import HOSTS, Stand
+from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
+from stealtime.hosts.setting_up import accelerator_of, refuse_testbed
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, Fronts, laboratory_fronts
@@ -22,13 +22,13 @@ from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace, store_node
 from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
-from stealtime.studies.telephony.server_stage import NewPlace, ServerStage
+from stealtime.studies.telephony.server_driver import NewPlace, ServerDriver
 from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 
 def refuse(boot: PlannedBoot, placement: Placement) -> None:
-    """See that the hosts and their networks can be set up, without doing so; see ``campaigns.probe.Stage``.
+    """See that the hosts and their networks can be set up, without doing so; see ``campaigns.probe.Driver``.
 
     Raises:
         StealtimeError: The platform has no server, or rights or programs are missing.
@@ -38,21 +38,21 @@ def refuse(boot: PlannedBoot, placement: Placement) -> None:
         if _accelerator_of(boot.platform) is None:
             refuse_without_root()
         else:
-            refuse_stand()
+            refuse_testbed()
 
 
 @asynccontextmanager
-async def telephony_stage(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator[ServerStage]:
-    """Set up the hosts and their networks, or borrow those of the scenario; see ``campaigns.probe.Stage``."""
+async def telephony_driver(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator[ServerDriver]:
+    """Set up the hosts and their networks, or borrow those of the scenario; see ``campaigns.probe.Driver``."""
     find_sipp()
     if placement.hosts is not None:
         async with lent_testbed(boot.platform, placement.hosts, folder) as lent:
-            yield ServerStage(boot, placement, folder, lent.folder, _places_on(lent))
+            yield ServerDriver(boot, placement, folder, lent.folder, _places_on(lent))
         return
     accelerator = _accelerator_of(boot.platform)
     async with entered_in_thread(_laboratory(boot)) as laboratory:
         new_place = await in_thread_on(placement, lambda: _places_in(laboratory, accelerator))
-        yield ServerStage(boot, placement, folder, laboratory.folder, new_place)
+        yield ServerDriver(boot, placement, folder, laboratory.folder, new_place)
 
 
 def _places_in(laboratory: Laboratory, accelerator: str | None) -> NewPlace:
@@ -60,16 +60,16 @@ def _places_in(laboratory: Laboratory, accelerator: str | None) -> NewPlace:
     widen_ports(LaboratoryClient(laboratory))
     if accelerator is None:
         return lambda _serial, _wanted: NativePlace(laboratory)
-    stand = Stand(laboratory, accelerator=accelerator)
+    testbed = NamespaceTestbed(laboratory, accelerator=accelerator)
 
     def new_place(serial: int, wanted: Mapping[str, JsonValue]) -> Place:
         # The register remembers the last one of a name.
         name = f"sip{serial}"
         if "primaries" in wanted:
-            return TwoStagePlace.of_parameters(stand, laboratory_fronts(laboratory, stand.client), name, wanted)
+            return TwoStagePlace.of_parameters(testbed, laboratory_fronts(laboratory, testbed.client), name, wanted)
         if wanted["mode"] == "replicated":
-            return ReplicatedPlace.of_parameters(stand, name, wanted, store_node(laboratory, stand))
-        return GuestPlace.of_parameters(stand, name, wanted)
+            return ReplicatedPlace.of_parameters(testbed, name, wanted, store_node(laboratory, testbed))
+        return GuestPlace.of_parameters(testbed, name, wanted)
 
     return new_place
 

@@ -1,4 +1,4 @@
-"""Guests of a stand, without its hosts."""
+"""Guests of a testbed in namespaces, without its hosts."""
 
 import ipaddress
 import shutil
@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 
 from stealtime.hosts.laboratory import CLIENT
-from stealtime.hosts.stand import Stand, StandGuest
+from stealtime.hosts.namespace_testbed import NamespaceGuest, NamespaceTestbed
 from stealtime.protect.endpoint import StandbyHost
 from stealtime.protect.vm_file import Identity
 from stealtime.vocabulary.errors import StealtimeError
@@ -18,7 +18,7 @@ from stealtime.vocabulary.errors import StealtimeError
 ADDRESSES = {"a": "10.77.2.1", "b": "10.77.2.2", "c": "10.77.2.3"}
 
 
-class StandWithoutDaemons(Stand):
+class WithoutDaemons(NamespaceTestbed):
     """Its hosts receive nothing."""
 
     def start_daemon(self, name: str) -> None:
@@ -26,7 +26,7 @@ class StandWithoutDaemons(Stand):
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Stand:
+def testbed(tmp_path: Path) -> NamespaceTestbed:
     node = SimpleNamespace(address=lambda _: "10.77.1.9")
     laboratory = SimpleNamespace(
         folder=tmp_path,
@@ -35,7 +35,7 @@ def stand(tmp_path: Path) -> Stand:
         start=lambda *_: None,
         host=lambda name: SimpleNamespace(address=lambda _: ADDRESSES[name], surroundings=None),
     )
-    return StandWithoutDaemons(cast(Any, laboratory))
+    return WithoutDaemons(cast(Any, laboratory))
 
 
 def addresses(identity: Identity) -> list[str]:
@@ -45,13 +45,13 @@ def addresses(identity: Identity) -> list[str]:
     return [str(one) for one in names.get_values_for_type(x509.IPAddress) if isinstance(one, ipaddress.IPv4Address)]
 
 
-def test_a_guest_has_the_identity_of_the_host_where_it_begins(stand: Stand) -> None:
+def test_a_guest_has_the_identity_of_the_host_where_it_begins(testbed: NamespaceTestbed) -> None:
     for name in ADDRESSES:
-        StandGuest(stand, f"guest-{name}", known_as=name, node=name, mode="off", program="counter")
-    assert {name: addresses(stand.identity(name)) for name in ADDRESSES} == {
+        NamespaceGuest(testbed, f"guest-{name}", known_as=name, node=name, mode="off", program="counter")
+    assert {name: addresses(testbed.identity(name)) for name in ADDRESSES} == {
         name: [address] for name, address in ADDRESSES.items()
     }
-    guest = StandGuest(stand, "guest", known_as="b", node="b", mode="off", program="counter")
+    guest = NamespaceGuest(testbed, "guest", known_as="b", node="b", mode="off", program="counter")
     assert guest.vm.identity is not None
     assert addresses(guest.vm.identity) == ["10.77.2.2"]
 
@@ -60,16 +60,18 @@ def test_a_guest_has_the_identity_of_the_host_where_it_begins(stand: Stand) -> N
     ("admitted", "home", "kept_by"),
     [("ab", "a", "ba"), ("abc", "a", "ba"), ("abc", "c", "bc"), ("ab", "c", "b"), ("ab", "b", "b")],
 )
-def test_one_host_backs_the_guests_of_all_others(stand: Stand, admitted: str, home: str, kept_by: str) -> None:
-    stand.hosts = [StandbyHost(name=name, endpoint=f"tcp:{ADDRESSES[name]}:7300") for name in admitted]
-    guest = StandGuest(stand, f"guest-{home}", known_as=home, node=home, program="counter")
+def test_one_host_backs_the_guests_of_all_others(
+    testbed: NamespaceTestbed, admitted: str, home: str, kept_by: str
+) -> None:
+    testbed.hosts = [StandbyHost(name=name, endpoint=f"tcp:{ADDRESSES[name]}:7300") for name in admitted]
+    guest = NamespaceGuest(testbed, f"guest-{home}", known_as=home, node=home, program="counter")
     assert [host.name for host in guest.vm.standby_hosts] == list(kept_by)
 
 
-def test_nobody_makes_a_folder_of_a_laboratory_that_has_ended(stand: Stand, tmp_path: Path) -> None:
-    guest = StandGuest(stand, "guest", mode="off", program="counter")
+def test_nobody_makes_a_folder_of_a_laboratory_that_has_ended(testbed: NamespaceTestbed, tmp_path: Path) -> None:
+    guest = NamespaceGuest(testbed, "guest", mode="off", program="counter")
     shutil.rmtree(tmp_path / "state")
-    stand.laboratory.has_ended = True
+    testbed.laboratory.has_ended = True
     for ask in (lambda: guest.status("a"), guest.members):
         with pytest.raises(StealtimeError, match="the laboratory has ended"):
             ask()

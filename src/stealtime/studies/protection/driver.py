@@ -1,4 +1,4 @@
-"""The stage ``protected``: two hosts, in namespaces or real ones, guests that count on them, and their clients.
+"""Drives the scenario ``protected``: two hosts, in namespaces or real ones, guests that count on them, and clients.
 
 All of it is what operators run: the members, the link with mutual TLS, the register, the default deadlines. A guest
 that has just lost its standby, as on a crowded host, rightly does not outlive its host: that is no failover.
@@ -16,7 +16,7 @@ from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.hosts.counting import Watched, ask, counting, counting_machine, counts_of, unanswered_protocols, watch
 from stealtime.hosts.guest import Guest, lose_host
 from stealtime.hosts.host import Death
-from stealtime.hosts.reusing_stage import GuestStage
+from stealtime.hosts.reusing_driver import GuestDriver
 from stealtime.hosts.setting_up import set_up_hosts
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.epochs import summarize_epochs
@@ -27,13 +27,13 @@ _AFTER_S = 1.0
 
 
 @asynccontextmanager
-async def protected(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator["ProtectedStage"]:
-    """Set up the two hosts, or borrow those of the scenario; see ``campaigns.probe.Stage``."""
+async def protected(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator["ProtectedDriver"]:
+    """Set up the two hosts, or borrow those of the scenario; see ``campaigns.probe.Driver``."""
     async with set_up_hosts(boot, placement, folder, "a protected machine") as testbed:
-        yield ProtectedStage(boot, placement, folder, testbed)
+        yield ProtectedDriver(boot, placement, folder, testbed)
 
 
-class ProtectedStage(GuestStage):
+class ProtectedDriver(GuestDriver):
     """Two hosts, and a guest as the last cell wanted it."""
 
     wanted_parameters = ("mode", "interval_ns")

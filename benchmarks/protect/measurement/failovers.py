@@ -8,7 +8,7 @@ from typing import Any
 from stealtime.hosts.guest import lose_host
 from stealtime.hosts.host import Death, NotProtectedError
 
-from .hosts import Guest, Stand
+from .hosts import Guest, NamespaceTestbed
 
 _BEFORE_S = 0.7
 _AFTER_S = 1.0
@@ -65,11 +65,13 @@ def strike(guest: Guest, fault: Death) -> Failover | None:
     )
 
 
-def strike_repeatedly(stand: Stand, strike_once: Callable[[Guest], bool], count: int, **machine: Any) -> int:
+def strike_repeatedly(
+    testbed: NamespaceTestbed, strike_once: Callable[[Guest], bool], count: int, **machine: Any
+) -> int:
     """Boot a guest with the default deadlines and strike it, until so many failovers are measured.
 
     Args:
-        stand: Where.
+        testbed: Where.
         strike_once: False if the guest just was not protected, and so is no more: it is booted anew.
         count: Failovers to measure.
         machine: What runs in the guest.
@@ -81,22 +83,22 @@ def strike_repeatedly(stand: Stand, strike_once: Callable[[Guest], bool], count:
         SystemExit: That was so too often.
     """
     lost = 0
-    guest = _boot(stand, machine)
+    guest = _boot(testbed, machine)
     while count > 0:
         if strike_once(guest):
             count -= 1
             continue
         lost += 1
         if lost > _MOST_LOST:
-            raise SystemExit(f"{lost} times nobody took the guest over\n{stand.log_tail()}")
+            raise SystemExit(f"{lost} times nobody took the guest over\n{testbed.log_tail()}")
         guest.stop()
-        guest = _boot(stand, machine)
+        guest = _boot(testbed, machine)
     guest.stop()
     return lost
 
 
-def _boot(stand: Stand, machine: dict[str, Any]) -> Guest:
-    guest = Guest(stand, timing={}, **machine)
+def _boot(testbed: NamespaceTestbed, machine: dict[str, Any]) -> Guest:
+    guest = Guest(testbed, timing={}, **machine)
     guest.start()
     guest.await_ready()
     guest.ask("status")

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
-from stealtime.hosts.reusing_stage import ReusingStage
+from stealtime.hosts.reusing_driver import ReusingDriver
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.store.results import Result
 from stealtime.studies.telephony.place.model import Place
@@ -18,7 +18,7 @@ from stealtime.studies.telephony.trials import TRIALS, Server, find_saturation, 
 NewPlace = Callable[[int, Mapping[str, JsonValue]], Place]
 
 
-class ServerStage(ReusingStage[Place]):
+class ServerDriver(ReusingDriver[Place]):
     """A server as the last cell wanted it.
 
     Args:

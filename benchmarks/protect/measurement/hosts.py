@@ -1,4 +1,4 @@
-"""Guests that count on two hosts, with what is measured of them: the stand of ``make protect-demo``, driven."""
+"""Guests that count on two hosts, with what is measured of them: the testbed of ``make protect-demo``."""
 
 import itertools
 import time
@@ -11,22 +11,22 @@ import psutil
 from stealtime.hosts.counting import COUNTER, CountingGuest, counting
 from stealtime.hosts.etcd import Etcd
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.stand import PATIENT_TIMING, Stand
+from stealtime.hosts.namespace_testbed import PATIENT_TIMING, NamespaceTestbed
 from stealtime.protect.epochs import read_epochs
 from stealtime.protect.vm_file import Register
 
 from .rows import Row, between
 
-__all__ = ["COUNTER", "Guest", "Stand", "cpu_s", "stand_with_etcd"]
+__all__ = ["COUNTER", "Guest", "NamespaceTestbed", "cpu_s", "testbed_with_etcd"]
 
 _serials = itertools.count()
 """Names of guests do not come again: the register remembers the last one of a name."""
 
 
-def stand_with_etcd(laboratory: Laboratory) -> Stand:
+def testbed_with_etcd(laboratory: Laboratory) -> NamespaceTestbed:
     """Have a real etcd decide who may be active."""
     # Its network is in namespaces that nobody else is in.
-    return Stand(laboratory, register=Register(etcd=[Etcd(laboratory).url], insecure=True))
+    return NamespaceTestbed(laboratory, register=Register(etcd=[Etcd(laboratory).url], insecure=True))
 
 
 class Guest(CountingGuest):
@@ -35,9 +35,9 @@ class Guest(CountingGuest):
     Neither pause nor hold nor bytes depend on patient deadlines; failovers do, and are measured with the defaults.
     """
 
-    def __init__(self, stand: Stand, *, number: int = 0, known_as: str = "a", **machine: Any) -> None:
+    def __init__(self, testbed: NamespaceTestbed, *, number: int = 0, known_as: str = "a", **machine: Any) -> None:
         machine = {"timing": PATIENT_TIMING, **machine}
-        super().__init__(stand, f"counter{next(_serials)}", number=number, known_as=known_as, **machine)
+        super().__init__(testbed, f"counter{next(_serials)}", number=number, known_as=known_as, **machine)
 
     @contextmanager
     def counting(self, flows: int = 1) -> Iterator[dict[str, Any]]:

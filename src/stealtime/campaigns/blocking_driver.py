@@ -1,4 +1,4 @@
-"""A stage whose trials block: each goes on in a thread, which runs, with all that it starts, on the guest's CPUs."""
+"""A driver whose trials block: each goes on in a thread, which runs, with all that it starts, on the guest's CPUs."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ _LOG = "agent.log"
 Entered = TypeVar("Entered")
 
 
-class BlockingStage(ABC):
+class BlockingDriver(ABC):
     """Keeps ``campaigns.executor.Booted``.
 
     Args:

@@ -1,4 +1,4 @@
-"""Hosts in network namespaces of this machine that receive guests, and a client: demonstrations and tests stand on it.
+"""Hosts in network namespaces of this machine that receive guests, and a client, for demonstrations and tests.
 
 Two as a rule; others may be admitted, whose guests have the same standby: one host backs several. The link between the
 hosts is TCP with mutual TLS over a veth pair.
@@ -51,7 +51,7 @@ EMULATED_TIMING = {
 _LAST_LINES = 25
 
 
-class Stand:
+class NamespaceTestbed:
     """Two hosts or more, ready to receive machines.
 
     Args:
@@ -126,9 +126,9 @@ class Stand:
         address = self.laboratory.host(node or name).address("replication")
         return make_identity(self.laboratory.folder / "identity", name, [address])
 
-    def host(self, name: str, node: str | None = None) -> "StandHost":
+    def host(self, name: str, node: str | None = None) -> "NamespaceHost":
         """Give a host by its name in the register, which lives in a node of the laboratory."""
-        return StandHost(self, name, node or name)
+        return NamespaceHost(self, name, node or name)
 
     @property
     def folder(self) -> Path:
@@ -140,12 +140,12 @@ class Stand:
         """Of the network of the guests."""
         return int(GUEST_INTERFACE.rpartition("/")[2])
 
-    def guest(self, name: str, *, number: int = 0, home: int = 0, **machine: Any) -> "StandGuest":
-        """Describe a guest; see :class:`StandGuest`. A further host, where it begins, is admitted first."""
+    def guest(self, name: str, *, number: int = 0, home: int = 0, **machine: Any) -> "NamespaceGuest":
+        """Describe a guest; see :class:`NamespaceGuest`. A further host, where it begins, is admitted first."""
         host = ALL_HOSTS[home]
         if host not in [one.name for one in self.hosts]:
             self.admit(host)
-        return StandGuest(self, name, number=number, known_as=host, node=host, **machine)
+        return NamespaceGuest(self, name, number=number, known_as=host, node=host, **machine)
 
     def address(self, number: int) -> str:
         """Give the address of one of several guests."""
@@ -175,19 +175,19 @@ class Stand:
         )
 
 
-class StandHost(MembersHere):
-    """A host of a stand, by the verbs of :class:`stealtime.hosts.host.Host`.
+class NamespaceHost(MembersHere):
+    """A host of such a testbed, by the verbs of :class:`stealtime.hosts.host.Host`.
 
     Args:
-        stand: Where.
+        testbed: Where.
         name: Its name in the register: members of one name share a folder, as on one host.
         node: Where it lives.
     """
 
-    def __init__(self, stand: Stand, name: str, node: str) -> None:
-        surroundings = stand.laboratory.host(node).surroundings
-        super().__init__(stand.state, name, surroundings, "what all members wrote last is with this error")
-        self._stand = stand
+    def __init__(self, testbed: NamespaceTestbed, name: str, node: str) -> None:
+        surroundings = testbed.laboratory.host(node).surroundings
+        super().__init__(testbed.state, name, surroundings, "what all members wrote last is with this error")
+        self._testbed = testbed
         self._node = node
 
     def member(self, vm: str) -> MemberFolder:
@@ -196,22 +196,22 @@ class StandHost(MembersHere):
         Raises:
             StealtimeError: The laboratory has ended.
         """
-        self._stand.refuse_ended()
+        self._testbed.refuse_ended()
         return super().member(vm)
 
     def vm_file(self, machine: Mapping[str, Any]) -> VmFile:
         """Give a machine with what is the host's own, where the machine does not say otherwise."""
-        stand, hosts = self._stand, {host.name: host for host in self._stand.hosts}
+        testbed, hosts = self._testbed, {host.name: host for host in self._testbed.hosts}
         own = {
             # Its standby, then where it begins, which it comes back to.
             "standby_hosts": [
                 hosts[name].model_dump() for name in dict.fromkeys((STANDBY, self.name)) if name in hosts
             ],
-            "identity": stand.identity(self.name, self._node).model_dump(),
-            "register": stand.register.model_dump(),
+            "identity": testbed.identity(self.name, self._node).model_dump(),
+            "register": testbed.register.model_dump(),
             "timing": EMULATED_TIMING if below.is_emulated() else {},
-            "accelerator": stand.accelerator,
-            "allow_faults": stand.allow_faults,
+            "accelerator": testbed.accelerator,
+            "allow_faults": testbed.allow_faults,
         }
         return VmFile.model_validate({**own, **machine})
 
@@ -226,23 +226,23 @@ class StandHost(MembersHere):
             return super().die(vm, pid, death)
         struck_ns = time.monotonic_ns()
         for network in NETWORKS:
-            self._stand.laboratory.cut(self._node, network)
-        self._stand.laboratory.power_off(self._node)
+            self._testbed.laboratory.cut(self._node, network)
+        self._testbed.laboratory.power_off(self._node)
         if last_state(self.member(vm), pid) != "Protected":
             raise NotProtectedError(f"{self.name} fell silent when its guest was just not protected")
         return struck_ns
 
     def revive(self) -> None:
         """Mend its links, and have it receive machines again."""
-        self._stand.laboratory.mend_all()
-        self._stand.start_daemon(self._node)
+        self._testbed.laboratory.mend_all()
+        self._testbed.start_daemon(self._node)
 
 
-class StandGuest(Guest):
-    """A guest that the hosts of a stand can keep, with what lies in the folders of its members.
+class NamespaceGuest(Guest):
+    """A guest that the hosts of such a testbed can keep, with what lies in the folders of its members.
 
     Args:
-        stand: Where.
+        testbed: Where.
         name: Of the machine; the register remembers the last one of a name.
         number: One of several at once; the address follows from it.
         known_as: By which name its host goes in the register.
@@ -251,10 +251,17 @@ class StandGuest(Guest):
     """
 
     def __init__(
-        self, stand: Stand, name: str, *, number: int = 0, known_as: str = "a", node: str = "a", **machine: Any
+        self,
+        testbed: NamespaceTestbed,
+        name: str,
+        *,
+        number: int = 0,
+        known_as: str = "a",
+        node: str = "a",
+        **machine: Any,
     ) -> None:
-        self.stand = stand
-        home, address = stand.host(known_as, node), guest_address(number)
+        self.testbed = testbed
+        home, address = testbed.host(known_as, node), guest_address(number)
         network = {
             "bridge": GUEST_BRIDGE,
             "address": GUEST_INTERFACE.replace(GUEST_ADDRESS, address),
@@ -262,8 +269,8 @@ class StandGuest(Guest):
             "mac": f"52:54:00:77:00:{number:02x}",
         }
         described = {"name": name, "network": network, **machine}
-        standby = stand.host(STANDBY if known_as != STANDBY else other(STANDBY))
-        super().__init__([home, standby], described, address, stand.waiting)
+        standby = testbed.host(STANDBY if known_as != STANDBY else other(STANDBY))
+        super().__init__([home, standby], described, address, testbed.waiting)
         self.vm = home.vm_file(described)
 
     def member(self, name: str) -> MemberFolder:
@@ -272,8 +279,8 @@ class StandGuest(Guest):
         Raises:
             StealtimeError: The laboratory has ended.
         """
-        self.stand.refuse_ended()
-        return self.stand.state.host(name).member(self.name)
+        self.testbed.refuse_ended()
+        return self.testbed.state.host(name).member(self.name)
 
     def control(self, name: str) -> ControlClient:
         """Talk with its member on a host."""

@@ -1,4 +1,4 @@
-"""A stage that keeps what it set up for a cell, for the next one that wants the same."""
+"""A driver that keeps what it set up for a cell, for the next one that wants the same."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from pydantic import JsonValue
 
-from stealtime.campaigns.blocking_stage import BlockingStage
+from stealtime.campaigns.blocking_driver import BlockingDriver
 from stealtime.campaigns.planned import PlannedBoot
 from stealtime.hosts.guest import Guest, ProtectionLostError
 from stealtime.hosts.host import NotProtectedError
@@ -18,7 +18,7 @@ from stealtime.vocabulary.errors import StealtimeError
 Kept = TypeVar("Kept")
 
 
-class ReusingStage(BlockingStage, Generic[Kept]):
+class ReusingDriver(BlockingDriver, Generic[Kept]):
     """Keeps a guest or a server on hosts.
 
     Args:
@@ -67,7 +67,7 @@ class ReusingStage(BlockingStage, Generic[Kept]):
             self.stop_kept(kept)
 
 
-class GuestStage(ReusingStage[Guest]):
+class GuestDriver(ReusingDriver[Guest]):
     """Keeps a guest, begun anew where its host has died.
 
     Args:

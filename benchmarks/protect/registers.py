@@ -13,8 +13,8 @@ from pathlib import Path
 
 from measurement.hosts import cpu_s
 from measurement.showing import Figure, arguments, show
+from real_etcd import Etcd
 
-from stealtime.hosts.etcd import Etcd
 from stealtime.hosts.laboratory import ARBITER, Laboratory
 
 _ROOT = Path(__file__).parents[2]

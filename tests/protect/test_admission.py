@@ -4,9 +4,9 @@ import os
 from itertools import pairwise
 
 import pytest
+from counting_guest import CountingGuest
 from two_hosts import PATIENCE_S, TIMING, laboratory_or_skip
 
-from stealtime.hosts.counting import CountingGuest
 from stealtime.hosts.namespace_testbed import NamespaceTestbed
 from stealtime.hosts.waiting import poll
 from stealtime.protect.endpoint import DEFAULT_PORT

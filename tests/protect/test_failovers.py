@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 from evidence import Witness
 from failover_campaign import ALL_FAULTS, FAULTS, MOVING, POINTS, Campaign
+from real_etcd import Etcd
 from truth import repetitions
 from two_hosts import Counting, TwoHosts, assert_unharmed, laboratory_or_skip
 
 from stealtime.hosts.counting import COUNTER
-from stealtime.hosts.etcd import Etcd
 
 pytestmark = [
     pytest.mark.longer,

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from real_etcd import Etcd
 
 from stealtime.hosts import network
-from stealtime.hosts.etcd import Etcd
 from stealtime.hosts.laboratory import ARBITER, CLIENT, GUEST_BRIDGE, Laboratory, NetworkName, Node
 from stealtime.lab.platforms.process import run_mark
 
@@ -187,7 +187,7 @@ def test_nothing_is_left_after_a_laboratory() -> None:
 KILLED_LABORATORY = """
 import sys
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.etcd import Etcd
+from real_etcd import Etcd
 with Laboratory() as built:
     built.start("a", ["sleep", "600"])
     print(built.folder, *(node.namespace for node in built.nodes.values()), flush=True)

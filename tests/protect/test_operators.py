@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from counting_guest import PATIENT_TIMING
 from encrypted_call import PROGRAM, EncryptedCall, make_encrypted_call
 from two_hosts import laboratory_or_skip
 
 from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.namespace_testbed import HOSTS, PATIENT_TIMING, NamespaceTestbed, other
+from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed, other
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.failover import fail_over

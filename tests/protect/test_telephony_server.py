@@ -8,12 +8,13 @@ import time
 from collections.abc import Iterator, Sequence
 
 import pytest
+from counting_guest import PATIENT_TIMING
 from sip_capture import Capture
 
 from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.host import NotProtectedError
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.namespace_testbed import HOSTS, PATIENT_TIMING, NamespaceTestbed
+from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
 from stealtime.hosts.waiting import poll
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.calls.sessions import attempt_sessions

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from counting_guest import PATIENT_TIMING
 from two_hosts import laboratory_or_skip
 
 from stealtime.hosts.client import LaboratoryClient
-from stealtime.hosts.namespace_testbed import PATIENT_TIMING, STANDBY, NamespaceTestbed
+from stealtime.hosts.namespace_testbed import STANDBY, NamespaceTestbed
 from stealtime.studies.telephony.calls.dialogues import CallSignalling
 from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, laboratory_fronts

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from counting_guest import CountingGuest
 from protect_command import protect
 from two_hosts import TIMING, assert_unharmed, laboratory_or_skip
 
-from stealtime.hosts.counting import CountingClient, CountingGuest
+from stealtime.hosts.counting import CountingClient
 from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
 from stealtime.protect.programs import REPLICATOR_VARIABLE, find_replicator
 from stealtime.protect.status import MemberStatus

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 from evidence import Witness
+from real_etcd import Etcd
 from two_hosts import TIMING, Counting, TwoHosts, assert_unharmed, keep_evidence, laboratory_or_skip
 
-from stealtime.hosts.etcd import Etcd
 from stealtime.vocabulary.errors import StealtimeError
 
 _TIMING = {**TIMING, "register_deadline": "2500ms", "qemu_deadline": "60s"}

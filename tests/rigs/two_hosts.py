@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 import psutil
 import pytest
+from counting_guest import PATIENT_TIMING, CountingGuest
+from real_etcd import Etcd
 
-from stealtime.hosts.counting import CountingClient, CountingGuest
-from stealtime.hosts.etcd import Etcd
+from stealtime.hosts.counting import CountingClient
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.namespace_testbed import EMULATED_TIMING, HOSTS, PATIENT_TIMING, NamespaceTestbed, other
+from stealtime.hosts.namespace_testbed import EMULATED_TIMING, HOSTS, NamespaceTestbed, other
 from stealtime.hosts.waiting import poll
 from stealtime.protect.control import ControlError, MemberLeftError
 from stealtime.protect.status import MemberStatus

@@ -72,7 +72,7 @@ def test_nobody_makes_a_folder_of_a_laboratory_that_has_ended(testbed: Namespace
     guest = NamespaceGuest(testbed, "guest", mode="off", program="counter")
     shutil.rmtree(tmp_path / "state")
     testbed.laboratory.has_ended = True
-    for ask in (lambda: guest.status("a"), guest.members):
+    for ask in (lambda: guest.member("a"), guest.members):
         with pytest.raises(StealtimeError, match="the laboratory has ended"):
             ask()
     assert not (tmp_path / "state").exists()

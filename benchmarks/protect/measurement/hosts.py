@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import psutil
+from counting_guest import PATIENT_TIMING, CountingGuest
+from real_etcd import Etcd
 
-from stealtime.hosts.counting import COUNTER, CountingGuest, counting
-from stealtime.hosts.etcd import Etcd
+from stealtime.hosts.counting import COUNTER, counting
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.hosts.namespace_testbed import PATIENT_TIMING, NamespaceTestbed
+from stealtime.hosts.namespace_testbed import NamespaceTestbed
 from stealtime.protect.epochs import read_epochs
 from stealtime.protect.vm_file import Register
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from stealtime.hosts.guest import Guest, ProtectionLostError
-from stealtime.hosts.namespace_testbed import NamespaceGuest, NamespaceTestbed
 from stealtime.hosts.waiting import PATIENCE_S
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.protect.status import MemberStatus
@@ -49,21 +48,6 @@ def ask(guest: Guest, question: str, within_s: float = PATIENCE_S) -> dict[str, 
         reason = said.decode("utf-8", "replace").strip()
         raise guest.waiting.failure(f"{guest.name} does not answer {question}: {reason}")
     return dict(json.loads(output))
-
-
-class CountingGuest(NamespaceGuest):
-    """A guest in namespaces that counts, first on host ``a``; its arguments are those of every guest."""
-
-    def __init__(
-        self, testbed: NamespaceTestbed, name: str = "counter", *, number: int = 0, known_as: str = "a", **machine: Any
-    ) -> None:
-        counter = {"program": "counter", "program_arguments": list(COUNTER)}
-        super().__init__(testbed, name, number=number, known_as=known_as, **{**counter, **machine})
-        self.address = counter_of(self)
-
-    def ask(self, question: str, within_s: float = PATIENCE_S) -> dict[str, Any]:
-        """Ask the counter; see :func:`ask`."""
-        return ask(self, question, within_s)
 
 
 @dataclass(frozen=True)

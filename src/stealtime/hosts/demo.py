@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from stealtime.hosts.counting import CountingClient, CountingGuest, counting_machine
+from stealtime.hosts.counting import CountingClient, ask, counting_machine
 from stealtime.hosts.demo_result import Demonstration
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
@@ -48,16 +48,13 @@ def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") 
         tell(f"{below.EMULATED}, and the deadlines are longer")
     tell("two hosts, a switch and a client, in network namespaces")
     with Laboratory(HOSTS) as laboratory:
-        guest = CountingGuest(
-            NamespaceTestbed(laboratory, accelerator=accelerator),
-            interval=interval,
-            **counting_machine(mode),
-        )
+        testbed = NamespaceTestbed(laboratory, accelerator=accelerator)
+        guest = testbed.guest("counter", interval=interval, **counting_machine(mode))
         guest.start()
         tell(f"a guest of {guest.vm.memory_bytes >> 20} MiB boots on host a; all its memory is copied to host b")
         with show_full_copy(console) as update:
             guest.await_ready(on_status=update)
-        guest.ask("status")
+        ask(guest, "status")
         tell(f"protected by {_STANDBY}; the client counts over TCP and UDP, mode {mode}, a checkpoint every {interval}")
         # What it says of its progress goes where ours goes.
         client = CountingClient(guest, 1, "--check", stderr=_OUR_STDERR)

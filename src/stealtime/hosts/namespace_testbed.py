@@ -4,9 +4,6 @@ Two as a rule; others may be admitted, whose guests have the same standby: one h
 hosts is TCP with mutual TLS over a veth pair.
 """
 
-import json
-import os
-import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +17,6 @@ from stealtime.hosts.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERF
 from stealtime.hosts.members_here import MembersHere
 from stealtime.hosts.waiting import Waiting
 from stealtime.lab.platforms import below
-from stealtime.protect.control import ControlClient, ControlError
 from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
 from stealtime.protect.host_file import HostFile, host_spec
 from stealtime.protect.identity import make_identity
@@ -28,7 +24,6 @@ from stealtime.protect.members import start_host_daemon
 from stealtime.protect.session import make_spec
 from stealtime.protect.specification import write_document
 from stealtime.protect.state import MemberFolder, State
-from stealtime.protect.status import RUNS_NOW, MemberStatus
 from stealtime.protect.vm_file import Identity, Register, VmFile
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -36,9 +31,6 @@ HOSTS = ("a", "b")
 ALL_HOSTS = (*HOSTS, "c", "d")
 STANDBY = HOSTS[1]
 """Backs the guests of every other host."""
-PATIENT_TIMING = {"active_deadline": "1s", "standby_timeout": "1600ms", "register_deadline": "4s"}
-"""An overloaded host must not end the protection between our look at it and a fault: that would be a second fault, and
-rightly the machine's end. A death is seen at once all the same, by its closed connection."""
 EMULATED_TIMING = {
     "heartbeat": "200ms",
     "active_deadline": "4s",
@@ -281,36 +273,6 @@ class NamespaceGuest(Guest):
         """
         self.testbed.refuse_ended()
         return self.testbed.state.host(name).member(self.name)
-
-    def control(self, name: str) -> ControlClient:
-        """Talk with its member on a host."""
-        return ControlClient(self.member(name).control_socket)
-
-    def status(self, name: str) -> MemberStatus | None:
-        """Give what its member on a host says, or None if there is nobody."""
-        try:
-            return self.control(name).status()
-        except ControlError:
-            return None
-
-    def running(self, name: str) -> MemberStatus | None:
-        """Give what its member on a host says, if it runs there, protected or not."""
-        status = self.status(name)
-        return status if status is not None and status.role in RUNS_NOW else None
-
-    def events(self, name: str) -> list[dict[str, Any]]:
-        """Give what its members on a host wrote about themselves."""
-        return [json.loads(line) for line in self.member(name).events.read_text().splitlines()]
-
-    def stop(self) -> None:
-        """End it on all hosts at once, the standby first, so that it does not take over."""
-        for name in (STANDBY, self.home):
-            status = self.status(name)
-            if status is not None and status.pid is not None:
-                os.kill(status.pid, signal.SIGKILL)
-        for name in (STANDBY, self.home):
-            folder = self.member(name)
-            self.waiting.until(lambda folder=folder: not folder.lives(), lambda: f"{self.name} does not end")  # type: ignore[misc]
 
 
 def guest_address(number: int) -> str:

@@ -82,7 +82,6 @@ class Collector:
         return self._discovery.find()
 
     def threads(self) -> dict[tuple[int, int], tuple[Guest, tuple[GuestThread, ...]]]:
-        """Give the threads of every guest, as of the last sample."""
         return {key: (tracked.guest, tracked.threads) for key, tracked in self._tracked.items()}
 
     def _guests(self, at_ns: int) -> dict[tuple[int, int], GuestSample]:

@@ -34,7 +34,6 @@ class HypervisorDocument(Model):
 
     @classmethod
     def of(cls, gained: MonitorGained, elapsed_s: float) -> Self:
-        """Turn counts into rates."""
         if isinstance(gained.counters, Absent):
             return cls(balloon_bytes=gained.balloon_bytes, per_second=gained.counters)
         rates = {name: _rate(count, elapsed_s) for name, count in gained.counters.total.items()}

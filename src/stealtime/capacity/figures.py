@@ -85,7 +85,6 @@ class Series(Generic[_Seen]):
 
 @cache
 def _quantile(degrees: int, confidence_percent: float) -> float:
-    """Give the quantile of Student's t for both sides together."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, 0.5 + confidence_percent / 200))

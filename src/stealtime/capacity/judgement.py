@@ -221,7 +221,6 @@ def _hold(condition: Condition, part: str | None, series: Series[Any] | None, bo
 
 
 def _beyond(relation: str, limit: float, low: float, high: float) -> Holds:
-    """Tell whether a whole interval lies beyond a limit; None if it spans it."""
     if relation == "above":
         return True if low > limit else False if high <= limit else None
     return True if high < limit else False if low >= limit else None

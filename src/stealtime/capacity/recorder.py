@@ -41,13 +41,11 @@ class Recorder:
         self._before: Sample | None = None
 
     def begin(self) -> None:
-        """Read once, and go on in a thread."""
         self.read()
         self._thread = threading.Thread(target=self._go_on, name="capacity recorder", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
-        """Begin no further reading."""
         self._ended.set()
 
     def rows(self) -> list[Row]:
@@ -85,11 +83,6 @@ class Recorder:
 
 
 def write_stream(rows: Sequence[Row], path: Path) -> None:
-    """Write rows as an Arrow IPC stream.
-
-    Raises:
-        OSError: ``path`` cannot be written.
-    """
     # pyarrow takes 0.3 s to load.
     import pyarrow as pa
 

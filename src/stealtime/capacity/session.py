@@ -112,7 +112,6 @@ def _look_at_monitors(collector: Collector) -> _Looks:
 
 
 def _notes(watch: Watch, views: GuestViews, seen: Sequence[Use]) -> list[str]:
-    """Say what a reader must know beside the verdicts."""
     notes = []
     if (hidden := hidden_processes()) is not None:
         notes.append(f"{hidden}; run it as root")

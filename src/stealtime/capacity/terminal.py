@@ -98,7 +98,6 @@ def _unit_of(figure: str) -> tuple[str, Callable[[float], str]]:
 
 
 def duration(figure_ns: float) -> str:
-    """Write a duration with three digits: ``3.78 ms``."""
     for unit, size_ns in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if abs(figure_ns) >= size_ns:
             return f"{figure_ns / size_ns:.3g} {unit}"

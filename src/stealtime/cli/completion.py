@@ -9,7 +9,6 @@ def campaigns(incomplete: str) -> list[str]:
 
 
 def platforms(incomplete: str) -> list[str]:
-    """Give the platforms that begin so, whether they can be used here or not."""
     from stealtime.campaigns.aliases import ALIASES
     from stealtime.lab.platforms.registry import all_platforms
 
@@ -17,14 +16,12 @@ def platforms(incomplete: str) -> list[str]:
 
 
 def scenarios(incomplete: str) -> list[str]:
-    """Give the builtin scenarios that begin so."""
     from stealtime.lab.scenarios.model import SCENARIOS
 
     return _beginning(list(SCENARIOS), incomplete)
 
 
 def probes(incomplete: str) -> list[str]:
-    """Give the probes that begin so."""
     from stealtime.campaigns import registry
 
     return _beginning(list(registry.probes()), incomplete)
@@ -38,7 +35,6 @@ def runs(incomplete: str) -> list[str]:
 
 
 def published(incomplete: str) -> list[str]:
-    """Give the published figures that begin so."""
     from stealtime.report.claims.library import published_names
 
     return _beginning(published_names(), incomplete)

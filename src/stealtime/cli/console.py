@@ -22,7 +22,6 @@ class PlainConsole(Console):
         super().__init__(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)
 
     def render_str(self, text: str, **kwargs: Any) -> Text:
-        """Make a text of a string, before its width is measured."""
         return super().render_str(visible(text), **kwargs)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:

@@ -61,7 +61,6 @@ def ls(out: RunsFolder = None, json: AsJson = False) -> None:
 
 
 def _describe(path: Path) -> dict[str, Any]:
-    """Describe one run; a damaged one is listed as that, with what is wrong."""
     from stealtime.store.lock import is_being_written
     from stealtime.store.run import Run
     from stealtime.vocabulary.errors import StealtimeError

@@ -62,7 +62,6 @@ def message_console() -> "Console":
 
 
 def tell_error(message: str, hint: str | None) -> None:
-    """Write what went wrong to stderr, and what to do."""
     sys.stderr.write(f"error: {visible(message)}\n")
     if hint is not None:
         sys.stderr.write(f"hint: {visible(hint)}\n")

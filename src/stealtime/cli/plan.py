@@ -91,7 +91,6 @@ def neighbour_words(neighbours: "Sequence[PlacedNeighbour]") -> str:
 
 
 def print_plan_document(prepared: "Prepared") -> None:
-    """Print the same as one JSON document."""
     from stealtime.campaigns.trial_setup import placement_record
 
     expected = prepared.estimate

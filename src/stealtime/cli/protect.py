@@ -55,7 +55,6 @@ _WATCH_EVERY_S = 0.5
 
 
 def application() -> typer.Typer:
-    """Give the group of commands."""
     group = typer.Typer(
         help="Keep virtual machines running when their host dies, by continuous checkpoints to another host.",
         no_args_is_help=True,

@@ -36,7 +36,6 @@ class Accounting(StrEnum):
 
 
 def application() -> typer.Typer:
-    """Give the group of commands."""
     group = typer.Typer(
         help="Schedulability of real-time task sets, with overheads and under a share of a CPU.",
         no_args_is_help=True,

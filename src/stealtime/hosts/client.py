@@ -17,18 +17,14 @@ class Client(Protocol):
     """A machine, or a namespace of this one, on the network of the guests."""
 
     @property
-    def address(self) -> str:
-        """Its own IPv4 address, where guests reach it."""
-        ...
+    def address(self) -> str: ...
 
     @property
     def has_ended(self) -> bool:
         """Whether it is being removed, so that nothing is worth waiting for."""
-        ...
 
     def start(self, argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
         """Start a program there; it ends with the client."""
-        ...
 
 
 class LaboratoryNode:
@@ -52,7 +48,6 @@ class LaboratoryNode:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the laboratory is being removed."""
         return self._laboratory.has_ended
 
 
@@ -72,11 +67,9 @@ class AtAddress:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the client has."""
         return self.client.has_ended
 
     def start(self, argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
-        """Start a program there."""
         return self.client.start(argv, **given)
 
 
@@ -93,13 +86,11 @@ class LocalClient:
         self._started: list[psutil.Popen] = []
 
     def start(self, argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
-        """Start a program here."""
         started = start_marked(argv, **given)
         self._started.append(started)
         return started
 
     def end(self) -> None:
-        """End all that was started."""
         self.has_ended = True
         for process in self._started:
             with contextlib.suppress(psutil.NoSuchProcess):

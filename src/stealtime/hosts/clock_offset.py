@@ -32,7 +32,6 @@ class Exchange:
 
     @property
     def round_trip_ns(self) -> int:
-        """How long it took."""
         return self.after_ns - self.before_ns
 
 
@@ -56,11 +55,9 @@ class ClockOffset:
         return cls(middle_ns, best.theirs_ns - middle_ns, (best.round_trip_ns + 1) // 2)
 
     def ours_ns(self, theirs_ns: int) -> int:
-        """Give a moment of their clock by ours."""
         return theirs_ns - self.theirs_minus_ours_ns
 
     def theirs_ns(self, ours_ns: int) -> int:
-        """Give a moment of our clock by theirs."""
         return ours_ns + self.theirs_minus_ours_ns
 
     def error_at_ns(self, ours_ns: int) -> int:

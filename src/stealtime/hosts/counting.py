@@ -31,7 +31,6 @@ def counting_machine(mode: str) -> dict[str, Any]:
 
 
 def counter_of(guest: Guest) -> str:
-    """Give the address of the counter in a guest."""
     return f"{guest.ip_address}:{COUNTER_PORT}"
 
 

@@ -35,7 +35,6 @@ class Demonstration:
         return self.seen["acknowledged"] > 0 and self.seen["violations_total"] == 0 and self.seen["tcp_lived"] is True
 
     def document(self) -> dict[str, Any]:
-        """Give it for programs."""
         return {
             "schema_version": SCHEMA_VERSION,
             "mode": self.mode,
@@ -49,7 +48,6 @@ class Demonstration:
         }
 
     def table(self) -> "Table":
-        """Lay it out for people."""
         from rich.table import Table
 
         table = Table(box=None, pad_edge=False, show_header=False)
@@ -60,7 +58,6 @@ class Demonstration:
         return table
 
     def rows(self) -> list[tuple[str, str]]:
-        """Give the lines of the table."""
         outages = self.seen["longest_outage_ns"]
         violations = int(self.seen["violations_total"])
         check = self.seen.get("check")

@@ -59,16 +59,13 @@ class Guest:
 
     @property
     def home(self) -> str:
-        """The host where it begins."""
         return self.hosts[0].name
 
     @property
     def mac(self) -> str:
-        """The address of its card."""
         return str(self._machine["network"]["mac"])
 
     def start(self) -> None:
-        """Boot it; does not wait."""
         self.hosts[0].start(self._machine)
 
     def members(self) -> list[MemberStatus]:
@@ -206,7 +203,6 @@ class Guest:
         return min(later, key=lambda one: one.at_ns)
 
     def revive(self, host: str) -> None:
-        """Have a host be there again after a silent death."""
         self._host(host).revive()
 
     def other_host(self, name: str) -> str:

@@ -37,7 +37,6 @@ class CpuTimes:
         return cls(sum(one.server_ns for one in each), sum(one.host_ns or 0 for one in each))
 
     def since(self, earlier: "CpuTimes") -> "CpuTimes":
-        """Give what was used since an earlier reading."""
         host_ns = None if self.host_ns is None or earlier.host_ns is None else self.host_ns - earlier.host_ns
         return CpuTimes(self.server_ns - earlier.server_ns, host_ns)
 
@@ -61,23 +60,18 @@ class Host(Protocol):
     @property
     def name(self) -> str:
         """Its name in the register."""
-        ...
 
     def start(self, machine: Mapping[str, Any]) -> None:
         """Boot a guest, described as in ``VM.toml`` but for what is the host's own; does not wait."""
-        ...
 
     def look(self, vm: str) -> Seen:
         """Tell what is there of a guest."""
-        ...
 
     def events(self, vm: str, event: str) -> list[dict[str, Any]]:
         """Give what the guest's members here noted about one kind of event, the earliest first."""
-        ...
 
     def epochs(self, vm: str, from_ns: int) -> list[dict[str, int]]:
         """Give the rows of the guest's epochs that began since a moment, by the names of their columns."""
-        ...
 
     def die(self, vm: str, pid: int, death: Death) -> int:
         """Have the guest's active member here, and what runs it, die when it is protected; give when.
@@ -85,24 +79,17 @@ class Host(Protocol):
         Raises:
             NotProtectedError: It was not, or left that member before.
         """
-        ...
 
     def kill(self, vm: str) -> int:
         """Kill a guest that nothing protects, with its member; give when."""
-        ...
 
-    def revive(self) -> None:
-        """Be there again after a silent death."""
-        ...
+    def revive(self) -> None: ...
 
     def end(self, vm: str) -> None:
         """End what is here of a guest, and remove it."""
-        ...
 
     def cpu_times(self) -> CpuTimes:
         """Read what its guests, their members and its daemon have used."""
-        ...
 
     def clock(self) -> ClockOffset:
         """Find where its clock stands."""
-        ...

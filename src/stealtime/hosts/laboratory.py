@@ -167,7 +167,6 @@ class Laboratory:
         return self.nodes[ARBITER]
 
     def host(self, name: str) -> Node:
-        """Give a host."""
         return self.nodes[name]
 
     def cut(self, name: str, on: NetworkName, direction: Direction = "both") -> None:
@@ -183,7 +182,6 @@ class Laboratory:
             self._cuts.discard((name, on))
 
     def mend_all(self) -> None:
-        """Let all frames pass again."""
         for name, on in sorted(self._cuts):
             self.mend(name, on)
 
@@ -192,11 +190,9 @@ class Laboratory:
         network.batch(self._switch, [f"link set {port_name(name, on)} down"])
 
     def plug(self, name: str, on: NetworkName) -> None:
-        """Put a cable in again."""
         network.batch(self._switch, [f"link set {port_name(name, on)} up"])
 
     def processes(self, name: str) -> list[int]:
-        """Give the pids of all processes of a node."""
         return network.processes_in(self.nodes[name].namespace)
 
     def power_off(self, name: str) -> list[int]:

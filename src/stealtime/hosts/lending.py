@@ -87,7 +87,6 @@ class Lending:
             return {"number": number, **said, "not_protected": isinstance(error, NotProtectedError)}
 
     def end(self) -> None:
-        """End and remove all that was lent."""
         self._here.revive()
         if self._prefix is not None and self._folder is not None:
             clear(self._state, self._prefix, self._folder)

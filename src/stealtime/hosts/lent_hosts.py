@@ -79,30 +79,24 @@ class LentHost:
         return self._from_outside(self.exchange(command, within_s, **fields))
 
     def start(self, machine: Mapping[str, Any]) -> None:
-        """Boot a guest; does not wait."""
         self.ask("start", machine=dict(machine))
 
     def look(self, vm: str) -> Seen:
-        """Tell what is there of a guest."""
         told = self.ask("status", vm=vm)
         if told["member"] is not None:
             return Seen(MemberStatus.model_validate(told["member"]))
         return Seen(None, StealtimeError(told["ended"], hint=told["hint"]) if "ended" in told else None)
 
     def events(self, vm: str, event: str) -> list[dict[str, Any]]:
-        """Give what the guest's members here noted."""
         return list(self.ask("events", vm=vm, event=event)["events"])
 
     def epochs(self, vm: str, from_ns: int) -> list[dict[str, int]]:
-        """Give what the guest's epochs took."""
         return list(self.ask("epochs", vm=vm, from_ns=from_ns)["epochs"])
 
     def die(self, vm: str, pid: int, death: Death) -> int:
-        """Have the guest's active member here, and its QEMU, die, or stand still for good, when it is protected."""
         return int(self.ask("die", vm=vm, pid=pid, death=death)["struck_ns"])
 
     def kill(self, vm: str) -> int:
-        """Kill a guest that nothing protects."""
         return int(self.ask("kill", vm=vm)["struck_ns"])
 
     def revive(self) -> None:
@@ -114,20 +108,13 @@ class LentHost:
         self._ask_in_vain("end", vm=vm)
 
     def cpu_times(self) -> CpuTimes:
-        """Read what our guests, their members and the daemon have used."""
         told = self.ask("cpu")
         return CpuTimes(told["server_ns"], told["host_ns"])
 
     def clock(self) -> ClockOffset:
-        """Find where its clock stands."""
         return self._from_outside(self._offset())
 
     def copy(self, source: Path, target: Path) -> None:
-        """Copy a file there.
-
-        Raises:
-            StealtimeError: It cannot be written, or the connection is lost.
-        """
         self._from_outside(self._copy(source, target))
 
     async def exchange(self, command: str, within_s: float, **fields: Any) -> dict[str, Any]:
@@ -162,11 +149,6 @@ class LentHost:
         return answer
 
     async def greet(self) -> None:
-        """Learn who it is.
-
-        Raises:
-            StealtimeError: It cannot be lent, or is of another version.
-        """
         told = await self.exchange("hello", _BEGINS_WITHIN_S)
         if (told["version"], told["stealtime"]) != (VERSION, stealtime.__version__):
             raise StealtimeError(
@@ -179,7 +161,6 @@ class LentHost:
         self.qemu = told["qemu"]
 
     async def keep(self) -> None:
-        """Say now and then that we are there."""
         while True:
             await asyncio.sleep(SILENT_FOR_S / 4)
             with contextlib.suppress(StealtimeError):

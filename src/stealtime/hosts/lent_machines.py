@@ -43,7 +43,6 @@ def lent_members(state: State, prefix: str) -> list[MemberFolder]:
 
 
 def is_of(vm: str, prefix: str) -> bool:
-    """Tell whether a machine is one of the campaign's."""
     return vm.startswith(f"{prefix}-")
 
 

@@ -103,7 +103,6 @@ class LentTestbed:
 
     @property
     def prefix_length(self) -> int:
-        """Of the network of the guests."""
         return ipaddress.IPv4Interface(self.terms.guest).network.prefixlen
 
     def guest(self, name: str, *, number: int = 0, home: int = 0, **machine: Any) -> Guest:
@@ -122,11 +121,6 @@ class LentTestbed:
         return self._guests[-1]
 
     def address(self, number: int) -> str:
-        """Give the address of a guest.
-
-        Raises:
-            UsageError: The scenario names none for so many.
-        """
         try:
             return self._addresses[number]
         except IndexError:
@@ -136,11 +130,9 @@ class LentTestbed:
             ) from None
 
     def cpu_times(self) -> CpuTimes:
-        """Read what guests have used, and all else that is theirs on the hosts."""
         return CpuTimes.sum(host.cpu_times() for host in self.hosts)
 
     def clear(self) -> None:
-        """End all guests."""
         guests, self._guests = self._guests, []
         for host in self.hosts:
             host.revive()
@@ -148,7 +140,6 @@ class LentTestbed:
             guest.end()
 
     def log_tail(self) -> str:
-        """Give the end of what guests wrote on their consoles, and of the logs of members and daemons."""
         said = []
         for host in self.hosts:
             try:

@@ -50,15 +50,12 @@ class MembersHere:
 
     @property
     def folder(self) -> HostFolder:
-        """Where its members live."""
         return self.state.host(self.name)
 
     def member(self, vm: str) -> MemberFolder:
-        """Give the folder of a guest's member."""
         return self.folder.member(vm)
 
     def start_member(self, vm: str, spec: MemberSpec) -> None:
-        """Start a guest's member, which boots it; does not wait."""
         folder = self.member(vm)
         prepare_member(folder, spec)
         self._started[vm] = started = start_member(folder, surroundings=self._surroundings)
@@ -66,7 +63,6 @@ class MembersHere:
         threading.Thread(target=started.wait, daemon=True).start()
 
     def look(self, vm: str) -> Seen:
-        """Ask a guest's member."""
         folder = self.member(vm)
         status = read_status(folder)
         if status.role != "gone":
@@ -77,7 +73,6 @@ class MembersHere:
         return Seen(None, ending_error(f"the member of {vm!r} on the host {self.name!r} ended", folder.log, self._logs))
 
     def events(self, vm: str, event: str) -> list[dict[str, Any]]:
-        """Read what a guest's members noted."""
         try:
             lines = self.member(vm).events.read_text().splitlines()
         except FileNotFoundError:
@@ -85,7 +80,6 @@ class MembersHere:
         return [one for one in map(json.loads, lines) if one["event"] == event]
 
     def epochs(self, vm: str, from_ns: int) -> list[dict[str, int]]:
-        """Read what a guest's epochs took."""
         return [row for row in read_epochs(self.member(vm).epochs) if row["begin_ns"] >= from_ns]
 
     def die(self, vm: str, pid: int, death: Death) -> int:
@@ -109,7 +103,6 @@ class MembersHere:
         return struck_ns
 
     def kill(self, vm: str) -> int:
-        """Kill what is here of a guest by SIGKILL."""
         status, struck_ns = read_status(self.member(vm)), time.monotonic_ns()
         for pid in (status.pid, status.qemu_pid):
             if pid is not None:
@@ -125,16 +118,13 @@ class MembersHere:
                 process.kill()  # its QEMU goes with it
 
     def end(self, vm: str) -> None:
-        """End what is here of a guest, and remove it."""
         self._started.pop(vm, None)
         end_member(self.member(vm))
 
     def cpu_times(self) -> CpuTimes:
-        """Read what all guests here, their members and the daemon have used."""
         return cpu_times(self.folder, self.folder.members())
 
     def clock(self) -> ClockOffset:
-        """Give our own."""
         return SAME_CLOCK
 
 

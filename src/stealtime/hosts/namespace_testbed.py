@@ -73,7 +73,6 @@ class NamespaceTestbed:
             self.admit(name)
 
     def admit(self, name: str) -> None:
-        """Have one more host of the laboratory receive machines."""
         self.hosts.append(self.describe(name))
         self.start_daemon(name)
 
@@ -124,27 +123,22 @@ class NamespaceTestbed:
 
     @property
     def folder(self) -> Path:
-        """For files of trials."""
         return self.laboratory.folder
 
     @property
     def prefix_length(self) -> int:
-        """Of the network of the guests."""
         return int(GUEST_INTERFACE.rpartition("/")[2])
 
     def guest(self, name: str, *, number: int = 0, home: int = 0, **machine: Any) -> "NamespaceGuest":
-        """Describe a guest; see :class:`NamespaceGuest`. A further host, where it begins, is admitted first."""
         host = ALL_HOSTS[home]
         if host not in [one.name for one in self.hosts]:
             self.admit(host)
         return NamespaceGuest(self, name, number=number, known_as=host, node=host, **machine)
 
     def address(self, number: int) -> str:
-        """Give the address of one of several guests."""
         return guest_address(number)
 
     def cpu_times(self) -> CpuTimes:
-        """Read what guests have used, and all else on their hosts."""
         return CpuTimes.sum(self.host(host.name).cpu_times() for host in self.hosts)
 
     def clear(self) -> None:
@@ -183,11 +177,6 @@ class NamespaceHost(MembersHere):
         self._node = node
 
     def member(self, vm: str) -> MemberFolder:
-        """Give the folder of a guest's member.
-
-        Raises:
-            StealtimeError: The laboratory has ended.
-        """
         self._testbed.refuse_ended()
         return super().member(vm)
 
@@ -208,7 +197,6 @@ class NamespaceHost(MembersHere):
         return VmFile.model_validate({**own, **machine})
 
     def start(self, machine: Mapping[str, Any]) -> None:
-        """Boot a guest; does not wait."""
         vm = self.vm_file(machine)
         self.start_member(vm.name, make_spec(vm, self.state, self.name))
 
@@ -225,7 +213,6 @@ class NamespaceHost(MembersHere):
         return struck_ns
 
     def revive(self) -> None:
-        """Mend its links, and have it receive machines again."""
         self._testbed.laboratory.mend_all()
         self._testbed.start_daemon(self._node)
 
@@ -266,21 +253,14 @@ class NamespaceGuest(Guest):
         self.vm = home.vm_file(described)
 
     def member(self, name: str) -> MemberFolder:
-        """Give the folder of its member on a host.
-
-        Raises:
-            StealtimeError: The laboratory has ended.
-        """
         self.testbed.refuse_ended()
         return self.testbed.state.host(name).member(self.name)
 
 
 def guest_address(number: int) -> str:
-    """Give the address of one of several guests."""
     network, _, last = GUEST_ADDRESS.rpartition(".")
     return f"{network}.{int(last) + number}"
 
 
 def other(name: str) -> str:
-    """Give the other host."""
     return HOSTS[1 - HOSTS.index(name)]

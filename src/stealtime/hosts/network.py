@@ -36,7 +36,6 @@ _END_WITHIN_S = 10.0
 
 
 def namespace_name(serial: int, what: str) -> str:
-    """Give the name of a namespace of a laboratory of this process."""
     return f"{PREFIX}{run_mark()}-{serial}-{what}"
 
 
@@ -61,7 +60,6 @@ def batch(namespace: str, commands: Iterable[str]) -> None:
 
 
 def make_filterable(namespace: str, device: str) -> None:
-    """Prepare a device for :func:`drop`."""
     run("tc", "-n", namespace, "qdisc", "add", "dev", device, "clsact")
 
 
@@ -72,13 +70,11 @@ def drop(namespace: str, device: str, direction: Direction) -> None:
 
 
 def drop_no_more(namespace: str, device: str) -> None:
-    """Let all frames pass again."""
     for hook in ("ingress", "egress"):
         run("tc", "-n", namespace, "filter", "del", "dev", device, hook)
 
 
 def processes_in(namespace: str) -> list[int]:
-    """Give the pids of all processes in a namespace."""
     return [int(pid) for pid in run("ip", "netns", "pids", namespace).split()]
 
 
@@ -105,7 +101,6 @@ def kill_processes(namespace: str) -> list[int]:
 
 
 def remove_namespaces(names: Sequence[str]) -> None:
-    """Kill what runs in namespaces, and remove them with all devices in them."""
     for name in names:
         kill_processes(name)
     for name in names:

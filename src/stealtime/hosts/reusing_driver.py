@@ -42,12 +42,10 @@ class ReusingDriver(BlockingDriver, Generic[Kept]):
         """Describe another one, with a number that none had before; it is not started."""
 
     @abstractmethod
-    def begin(self, kept: Kept) -> None:
-        """Start it."""
+    def begin(self, kept: Kept) -> None: ...
 
     @abstractmethod
-    def stop_kept(self, kept: Kept) -> None:
-        """End it."""
+    def stop_kept(self, kept: Kept) -> None: ...
 
     def kept_for(self, parameters: Mapping[str, JsonValue]) -> Kept:
         """Give one as a cell wants it, begun anew if the last cell wanted another one."""
@@ -82,16 +80,13 @@ class GuestDriver(ReusingDriver[Guest]):
         self.testbed = testbed
 
     def begin(self, kept: Guest) -> None:
-        """Boot it, and wait until it is as protected as it shall be."""
         kept.start()
         kept.await_ready()
 
     def stop_kept(self, kept: Guest) -> None:
-        """End it."""
         self.testbed.clear()
 
     def log_tail(self) -> str:
-        """Give the end of all logs."""
         return self.testbed.log_tail()
 
     def after_lapse(self, error: StealtimeError) -> None:

@@ -14,17 +14,14 @@ class Testbed(Protocol):
     @property
     def client(self) -> Client:
         """Who talks with the guests."""
-        ...
 
     @property
     def folder(self) -> Path:
         """For files of trials."""
-        ...
 
     @property
     def prefix_length(self) -> int:
         """Of the network of the guests."""
-        ...
 
     def guest(self, name: str, *, number: int = 0, home: int = 0, **machine: Any) -> Guest:
         """Describe a guest; it is not started.
@@ -38,7 +35,6 @@ class Testbed(Protocol):
         Raises:
             StealtimeError: There is no such address, or what it boots from cannot be brought to the hosts.
         """
-        ...
 
     def address(self, number: int) -> str:
         """Give the IPv4 address of a guest.
@@ -46,16 +42,12 @@ class Testbed(Protocol):
         Raises:
             UsageError: There is none for so many.
         """
-        ...
 
     def cpu_times(self) -> CpuTimes:
         """Read what guests have used, and all else on their hosts."""
-        ...
 
     def clear(self) -> None:
         """End all guests; the hosts receive others afterwards."""
-        ...
 
     def log_tail(self) -> str:
         """Give the end of what guests wrote on their consoles, and of all logs around them."""
-        ...

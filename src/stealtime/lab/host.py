@@ -69,7 +69,6 @@ class LocalHost:
         return read_host_facts(measured_cpu)
 
     def read_load(self) -> Reading:
-        """Read how busy it is: the load average of the last minute."""
         return _fact(lambda: round(os.getloadavg()[0], 2))
 
     async def put_right(self) -> None:

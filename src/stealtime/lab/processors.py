@@ -70,11 +70,6 @@ class CpuSets:
 
 
 def read_cpu_sets(folder: Path = CPU_FOLDER) -> CpuSets:
-    """Read them for this process.
-
-    Args:
-        folder: Where the kernel lists CPUs.
-    """
     inherited = tuple(sorted(os.sched_getaffinity(0)))
     granted = granted_cpus() or inherited
     return CpuSets(inherited, granted, _listed(folder / "isolated", granted), _listed(folder / "nohz_full", granted))

@@ -60,7 +60,6 @@ def resolve_machine(vm: VmFile) -> MachineSpec:
 
 
 def kernel_arguments(vm: VmFile) -> list[str]:
-    """Give the kernel's command line: a console, no waiting after a panic, and what runs as the only process."""
     arguments = ["console=ttyS0", "quiet", "panic=-1", "cryptomgr.notests"]
     if vm.accelerator == "tcg":
         # A busy host makes the guest's watchdog doubt TCG's counter (see platforms.qemu_arguments); a guest that is

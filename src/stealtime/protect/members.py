@@ -47,12 +47,10 @@ class Surroundings:
 
 
 def active_command(folder: MemberFolder, *, force: bool) -> list[str]:
-    """Give the command line of a member that boots a machine."""
     return [str(find_replicator()), "active", "--spec", str(folder.spec), *(["--force"] if force else [])]
 
 
 def host_command(folder: HostFolder) -> list[str]:
-    """Give the command line of the daemon that receives machines."""
     return [str(find_replicator()), "host", "--config", str(folder.config)]
 
 
@@ -197,7 +195,6 @@ def await_status(
 
 
 def is_running(process: psutil.Process) -> bool:
-    """Tell whether a process lives; one that nobody has waited for does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

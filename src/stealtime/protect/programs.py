@@ -43,5 +43,4 @@ def find_pagetrack() -> Path:
 
 
 def member_environment() -> dict[str, str]:
-    """Give the environment of a member: this one, and where the library is."""
     return {**os.environ, PAGETRACK_VARIABLE: str(find_pagetrack())}

@@ -203,7 +203,6 @@ def checked_interval(text: str) -> str:
 
 
 def first_fault(error: ValueError) -> str:
-    """Give what pydantic found first, as a sentence."""
     from pydantic import ValidationError
 
     if not isinstance(error, ValidationError):

@@ -38,7 +38,6 @@ UNPROVED_UNDER_KVM = (
 
 
 def remarks(members: Sequence[MemberStatus]) -> list[str]:
-    """Give what members have to say in sentences."""
     lines = []
     for member in members:
         lines += [f"{member.vm} on {member.host}: alarm: {alarm.text}" for alarm in member.alarms]

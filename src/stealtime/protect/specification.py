@@ -165,7 +165,6 @@ class MemberSpec(_Document):
     allow_faults: bool
 
     def text(self) -> str:
-        """Write it as the members read it."""
         return self.model_dump_json(by_alias=True, indent=2) + "\n"
 
 
@@ -190,7 +189,6 @@ class HostSpec(_Document):
     allow_faults: bool
 
     def text(self) -> str:
-        """Write it as the daemon reads it."""
         return self.model_dump_json(by_alias=True, indent=2) + "\n"
 
 
@@ -295,7 +293,6 @@ def write_document(path: Path, document: MemberSpec | HostSpec) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> StealtimeError:
-    """Give the error for a file that cannot be written, as on a full disk."""
     return StealtimeError(
         f"{path} cannot be written: {error.strerror or error}",
         hint=f"see that there is room in {path.parent} and that it is yours",

@@ -53,7 +53,6 @@ class MemberFolder:
 
     @property
     def vm(self) -> str:
-        """The machine."""
         return self.path.name
 
     @property
@@ -63,12 +62,10 @@ class MemberFolder:
 
     @property
     def control_socket(self) -> Path:
-        """Where the member takes commands."""
         return self.path / "control.sock"
 
     @property
     def spec(self) -> Path:
-        """Its specification."""
         return self.path / "spec.json"
 
     @property
@@ -124,7 +121,6 @@ class HostFolder:
 
     @property
     def host(self) -> str:
-        """Its name."""
         return self.path.name
 
     @property
@@ -134,7 +130,6 @@ class HostFolder:
 
     @property
     def config(self) -> Path:
-        """The daemon's specification."""
         return self.path / "host.json"
 
     @property
@@ -234,7 +229,6 @@ class State:
         ]
 
     def members(self, vm: str | None = None) -> list[MemberFolder]:
-        """Give the folders of all members, or of those of one machine."""
         return [member for host in self.hosts() for member in host.members() if vm is None or member.vm == vm]
 
     @contextmanager
@@ -270,7 +264,6 @@ def default_state() -> State:
 
 
 def _is_ours_alone(path: Path) -> bool:
-    """Tell whether there is a folder that nobody but us can have made, or write to."""
     try:
         found = path.lstat()
     except OSError:

@@ -94,7 +94,6 @@ def core_policy(policy: Policy, accounting: Accounting) -> CorePolicy:
 
 
 def exit_code(document: AnalysisDocument) -> ExitCode:
-    """Give 0 for schedulable, 3 for not schedulable, 4 for not judged."""
     return _EXIT_CODES[document.verdict]
 
 

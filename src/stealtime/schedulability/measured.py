@@ -96,7 +96,6 @@ class MeasuredOverheads:
 
     @classmethod
     def together(cls, parts: Sequence["MeasuredOverheads"]) -> "MeasuredOverheads":
-        """Join what several studies tell."""
         return cls(
             [condition for part in parts for condition in part.conditions],
             [one for part in parts for one in part.unmeasured],
@@ -110,7 +109,6 @@ class SupplySource(Protocol):
 
     def observed_services(self, run: "Run") -> "Sequence[ObservedService]":
         """Give what each machine of a run got, from the trial in which it got least."""
-        ...
 
 
 @runtime_checkable
@@ -119,7 +117,6 @@ class OverheadSource(Protocol):
 
     def measured_overheads(self, run: "Run") -> MeasuredOverheads:
         """Give what a run of it measured, by machine and number of tasks, and what it could not measure."""
-        ...
 
 
 def overhead_models(
@@ -151,7 +148,6 @@ def overhead_models(
 
 
 def statistic_of(samples_ns: NDArray[np.float64], statistic: Statistic) -> float:
-    """Give a statistic; a percentile is the smallest sample that so many do not exceed."""
     if statistic == "average":
         return float(samples_ns.mean())
     if statistic == "worst":
@@ -161,7 +157,6 @@ def statistic_of(samples_ns: NDArray[np.float64], statistic: Statistic) -> float
 
 
 def equal_count(samples_ns: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:
-    """Draw ``count`` of the samples without putting any back."""
     return np.random.default_rng(seed).permutation(samples_ns)[:count]
 
 

@@ -40,7 +40,6 @@ class Supply:
         return f"{budget} of every {period}{within}"
 
     def for_core(self) -> "SupplyDict":
-        """Give it as the analysis takes it."""
         return {"kind": self.kind, "parameters": list(self.parameters), "gaps": list(self.gaps)}
 
 

@@ -45,7 +45,6 @@ class TaskTable(Table):
 
     @property
     def utilization(self) -> Fraction:
-        """Cost over period, exactly."""
         return Fraction(self.cost, self.period)
 
 
@@ -113,7 +112,6 @@ class TaskFile(Table):
         return self
 
     def cpus(self) -> list[int]:
-        """Give the CPUs that have tasks, in order."""
         return sorted({task.cpu for task in self.tasks})
 
     def on(self, cpu: int) -> list[TaskTable]:

@@ -147,14 +147,12 @@ def leave(partial: PartialTrial, why: str, failure: Failure | None = None) -> Tr
 
 
 def _ended(record: TrialRecord, why: str, failure: Failure | None) -> TrialRecord:
-    """Mark a trial as cut short, unless who was there has done so."""
     if record.state == "cut_short":
         return record
     return marked(record, why).model_copy(update={"failure": failure})
 
 
 def _told(record: TrialRecord, parts: int, why: str | None) -> TrialRecord:
-    """Have it say that it lies in parts."""
     if record.outcome is None:
         return record
     because = "" if why is None else f": {why}"

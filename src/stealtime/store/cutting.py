@@ -36,7 +36,6 @@ def marked_if_cancelled(record: TrialRecord, why: str) -> TrialRecord:
 
 
 def is_empty(record: TrialRecord) -> bool:
-    """Whether nothing was measured that would be worth keeping."""
     return record.outcome is None or record.outcome.counters.get("recorded") == 0
 
 

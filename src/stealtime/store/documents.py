@@ -49,7 +49,6 @@ def read_document(path: Path, model: type[_Document], hint: str) -> _Document:
 
 
 def damaged(path: Path, part: str, error: ValidationError, hint: str) -> StealtimeError:
-    """Make the error about a document, or a part of one, that does not hold what it should."""
     first = error.errors()[0]
     where = ".".join([part, *map(str, first["loc"])]).strip(".") or "the whole document"
     return StealtimeError(f"{path} is damaged: {where}: {first['msg']}", hint=hint)

@@ -19,13 +19,11 @@ def write_synced(path: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until the disk has a file."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk has the names in a folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -34,7 +32,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it, as far as that can be."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -146,7 +146,6 @@ class Run:
 
     @property
     def run_id(self) -> str:
-        """The name of the folder."""
         return self.manifest.run_id
 
     @cached_property
@@ -223,7 +222,6 @@ def _whole_parts(left: LeftInParts) -> Trial | None:
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """List the folders of all runs below ``folder``; the one that was begun or resumed last comes last."""
     if not folder.is_dir():
         return []
     runs = [path for path in folder.iterdir() if (path / MANIFEST).is_file()]

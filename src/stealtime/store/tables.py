@@ -78,11 +78,6 @@ def open_stream(stream: Path) -> Iterator[Any]:
 
 
 def write_empty(schema: Any, target: Path, description: Mapping[str, Any]) -> None:
-    """Write a Parquet file without a row.
-
-    Raises:
-        OSError: ``target`` cannot be written.
-    """
     schema = schema.with_metadata(_key(description))
     with _parquet_writer(target, schema) as writer:
         writer.write_table(schema.empty_table())

@@ -8,7 +8,6 @@ class ByteReader(Protocol):
 
     async def read(self, n: int = -1, /) -> bytes:
         """Give 1 to ``n`` bytes, or none at the end of the stream."""
-        ...
 
 
 class ByteWriter(Protocol):
@@ -16,8 +15,6 @@ class ByteWriter(Protocol):
 
     def write(self, data: bytes, /) -> None: ...
 
-    async def drain(self) -> None:
-        """Wait until there is room for more."""
-        ...
+    async def drain(self) -> None: ...
 
     def close(self) -> None: ...

@@ -288,7 +288,6 @@ class AgentConnection:
             self._writer.close()
 
     def abandon(self) -> None:
-        """Close the channel at once."""
         self._broken = self._broken or "it was closed"
         self._writer.close()
 

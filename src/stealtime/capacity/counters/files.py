@@ -73,7 +73,6 @@ class KernelFile:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Let go of the descriptor; a second time does nothing."""
         if self.descriptor is not None:
             os.close(self.descriptor)
             self.descriptor = None

@@ -58,7 +58,6 @@ class Discovery:
             self._load = None
 
     def _read_last_pid(self) -> bytes:
-        """Give the id that was given away last, nothing where the kernel does not tell."""
         try:
             if self._load is None:
                 self._load = self._files.open(f"{self._proc}/loadavg")

@@ -124,7 +124,6 @@ class TrackedGuest:
             self._folder = None
 
     def _read_others(self, at_ns: int) -> None:
-        """Read the threads that are no virtual CPU, now and then."""
         self._until_others -= 1
         if self._until_others > 0:
             return

@@ -54,7 +54,6 @@ class Source(Protocol):
         Raises:
             OSError: It does not answer.
         """
-        ...
 
     def close(self) -> None: ...
 

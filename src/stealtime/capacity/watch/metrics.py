@@ -37,7 +37,6 @@ class Metrics(MetricsSource):
             self._snapshot = snapshot
 
     def collect(self) -> Iterable[Metric]:
-        """Give all metrics; none before the first sample."""
         with self._lock:
             snapshot = self._snapshot
         if snapshot is None:

@@ -81,7 +81,6 @@ class State:
         self._neighbour_wait_s: dict[tuple[str, int, str], float] = {}
 
     def take(self, use: Use) -> Snapshot:
-        """Add what was used since the last one."""
         known = self._uses[-1].guests.keys() if self._uses else set()
         self._uses.append(use)
         self._samples += 1
@@ -101,7 +100,6 @@ class State:
         )
 
     def blame(self, neighbours: Neighbours) -> None:
-        """Take what a window of the host's trace told."""
         self._neighbours = neighbours
         for one in neighbours.blames:
             key = (one.guest, one.vcpu, one.neighbour)

@@ -141,7 +141,6 @@ def _waited(
 
 
 def _waits(trace: Trace, thread: int, covered: tuple[int, int]) -> list[tuple[int, int, int]]:
-    """Give begin, end and CPU of each wait of one thread."""
     switches = trace.kind == SWITCH
     mine = np.flatnonzero(
         (switches & ((trace.thread == thread) | (trace.other == thread)))
@@ -184,7 +183,6 @@ def _waits(trace: Trace, thread: int, covered: tuple[int, int]) -> list[tuple[in
 
 
 def _who_ran(occupancy: _Occupancy, begin: int, end: int) -> list[tuple[int, int]]:
-    """Give who had the CPU between two times, and how long."""
     first = int(np.searchsorted(occupancy.end, begin, side="right"))
     last = int(np.searchsorted(occupancy.start, end, side="left"))
     found = []

@@ -43,7 +43,6 @@ class FileRecord(BaseModel):
 
     @classmethod
     def of(cls, path: Path) -> "FileRecord":
-        """Hash a file."""
         status = path.stat()
         return cls(size_bytes=status.st_size, modified_ns=status.st_mtime_ns, sha256=hash_file(path))
 
@@ -77,7 +76,6 @@ def cache_folder() -> Path:
 
 
 def hash_file(path: Path) -> str:
-    """Give the SHA-256 of a file's content, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -100,11 +100,6 @@ def unpack_package(package: KernelPackage, folder: Path) -> str:
 
 
 def unpack_archive(archive: Path, folder: Path) -> None:
-    """Unpack the files of a ``.deb``.
-
-    Raises:
-        StealtimeError: ``dpkg-deb`` refuses it.
-    """
     run_tool(
         ["dpkg-deb", "--extract", str(archive), str(folder)],
         f"the package {archive.name} cannot be unpacked",

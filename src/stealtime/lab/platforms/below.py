@@ -15,7 +15,6 @@ def is_emulated() -> bool:
 
 
 def findings() -> tuple[Finding, ...]:
-    """Give what every trial on this host must say."""
     if not is_emulated():
         return ()
     return (Finding(code="emulated_host", level="limits", text=EMULATED),)

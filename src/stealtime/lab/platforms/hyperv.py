@@ -45,7 +45,6 @@ class Enlightenment:
 
     @property
     def option(self) -> str:
-        """Give it as QEMU's command line has it."""
         return f"{self.name}={self.value}"
 
 
@@ -134,7 +133,6 @@ def supported_leaves(device: Path = Path("/dev/kvm")) -> Leaves | None:
 
 
 def parse_leaves(answer: bytes) -> Leaves:
-    """Read a ``struct kvm_cpuid2``."""
     count, _ = _HEADER.unpack_from(answer)
     leaves: dict[int, Mapping[Register, int]] = {}
     for row in range(count):

@@ -100,7 +100,6 @@ class CountersLook:
 
     @property
     def took_ns(self) -> int:
-        """How long the reading took."""
         return self.answered_monotonic_raw_ns - self.asked_monotonic_raw_ns
 
 

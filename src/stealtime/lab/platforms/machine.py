@@ -46,19 +46,15 @@ class BootedMachine:
     """Reads the offset of its counter; absent where nobody tells."""
 
     def threads(self) -> list[HostThread]:
-        """Who runs where on the host, read back now."""
         return self.list_threads()
 
     def tsc_offset(self) -> Reading:
-        """How many cycles its time-stamp counter is ahead of the host's, where its hypervisor says so."""
         return self.read_tsc_offset if isinstance(self.read_tsc_offset, Absent) else self.read_tsc_offset()
 
     def exit_reason(self) -> str | None:
-        """Why the machine is gone, or None while it lives."""
         return exit_reason(self.process, self.serial_log)
 
     async def hypervisor_counters(self) -> CountersLook | Absent:
-        """What its hypervisor has counted since the boot, read now, or why there is nothing."""
         return self.count_exits if isinstance(self.count_exits, Absent) else await self.count_exits()
 
 

@@ -57,7 +57,6 @@ class MachineRequest:
 
     @property
     def cpus_of_emulator(self) -> tuple[int, ...]:
-        """Where emulator threads run."""
         return self.emulator_cpus or self.housekeeping_cpus
 
 
@@ -88,19 +87,15 @@ class Machine(Protocol):
 
     def threads(self) -> list[HostThread]:
         """Who runs where on the host, read back now."""
-        ...
 
     def tsc_offset(self) -> Reading:
         """How many cycles its time-stamp counter is ahead of the host's, where its hypervisor says so."""
-        ...
 
     def exit_reason(self) -> str | None:
         """Why the machine is gone, or None while it lives."""
-        ...
 
     async def hypervisor_counters(self) -> "CountersLook | Absent":
         """What its hypervisor has counted since the boot, read now, or why there is nothing; raises nothing."""
-        ...
 
 
 class Platform(Protocol):
@@ -110,7 +105,6 @@ class Platform(Protocol):
 
     async def check(self) -> Availability:
         """Find whether this platform is usable here; costs seconds at most, once, and leaves nothing behind."""
-        ...
 
     def boot(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:
         """Boot a machine; leaving the context ends it and all that belongs to it.
@@ -118,4 +112,3 @@ class Platform(Protocol):
         Raises:
             StealtimeError: It did not come up; the message holds what the machine said last.
         """
-        ...

@@ -132,7 +132,6 @@ class GuestProcess:
         return self._process.stdout, self._process.stdin
 
     def exit_text(self) -> str | None:
-        """Say how it ended, or None while it runs."""
         code = self._process.returncode
         if code is None:
             return None

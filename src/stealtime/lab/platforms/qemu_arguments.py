@@ -80,7 +80,6 @@ def qemu_arguments(guest: QemuGuest) -> list[str]:
 
 
 def kernel_arguments(flavour: QemuFlavour, *, host_tsc_khz: int | None = None, talkative: bool = False) -> list[str]:
-    """Give the guest kernel's command line."""
     # `quiet`: the guest's boot should not depend on an emulated serial line. Warnings and panics still come.
     arguments = ["console=ttyS0", "earlyprintk=ttyS0" if talkative else "quiet", "panic=-1"]
     # The self-tests of ciphers that nobody here uses took 0.27 s of a translated boot (`initcall_debug`).

@@ -39,7 +39,6 @@ class QemuFlavour:
 
     @property
     def modules(self) -> tuple[ModuleWish, ...]:
-        """The kernel modules that the guest has a use for."""
         return _EMULATED_MODULES if self.style == "emulated" else _VIRTIO_MODULES
 
 

@@ -63,7 +63,6 @@ class QemuMonitor:
         return [str(cpu["qom-path"]) for cpu in sorted(answer, key=lambda cpu: int(cpu["cpu-index"]))]
 
     async def version(self) -> str:
-        """Give QEMU's version with its package."""
         answer = await self.execute("query-version")
         number = ".".join(str(answer["qemu"][part]) for part in ("major", "minor", "micro"))
         package = str(answer.get("package") or "").strip()

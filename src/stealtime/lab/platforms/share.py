@@ -79,12 +79,10 @@ class Share(BaseModel):
 
     @property
     def quota_us(self) -> int | None:
-        """The quota of each period as the kernel's files say it."""
         return None if self.quota_percent is None else round(self.quota_percent / 100 * self.period_ns / 1000)
 
     @property
     def period_us(self) -> int:
-        """The period as the kernel's files say it."""
         return self.period_ns // 1000
 
     @property

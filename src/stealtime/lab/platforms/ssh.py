@@ -56,11 +56,6 @@ class SshPlatform:
 
     @classmethod
     def parse(cls, name: str) -> "SshPlatform":
-        """Read ``ssh:[user@]host[:port]``.
-
-        Raises:
-            UsageError: The name is of another form.
-        """
         parsed = SshName.parse(name)
         return cls(name=name, host=parsed.host, user=parsed.user, port=parsed.port)
 
@@ -75,7 +70,6 @@ class SshPlatform:
         return Availability(usable=True, reason=f"{self.host} is {host.system}", cpus=host.cpus)
 
     def boot(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:
-        """Copy the agent there and start it; see ``platforms.model.Platform``."""
         return self._boot(request)
 
     @asynccontextmanager
@@ -296,7 +290,6 @@ class _Reader:
     stream: "asyncssh.SSHReader[bytes]"
 
     async def read(self, n: int = -1, /) -> bytes:
-        """Give 1 to ``n`` bytes, or none at the end of the stream."""
         try:
             return await self.stream.read(n)
         except asyncssh.Error as error:
@@ -316,7 +309,6 @@ class _Writer:
             raise ConnectionResetError(str(error)) from error
 
     async def drain(self) -> None:
-        """Wait until there is room for more."""
         try:
             await self.stream.drain()
         except asyncssh.Error as error:
@@ -348,7 +340,6 @@ class _SshMachine:
         return NO_TSC_OFFSET
 
     def exit_reason(self) -> str | None:
-        """Why the machine is gone, or None while it lives."""
         return _exit_text(self.process)
 
     async def hypervisor_counters(self) -> CountersLook | Absent:

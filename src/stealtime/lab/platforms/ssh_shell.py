@@ -44,7 +44,6 @@ class MarkedShell:
 
     @property
     def beginning(self) -> bytes:
-        """The line before the output."""
         return f"stealtime-begin-{self.mark}\n".encode()
 
     def command(self, script: str) -> str:

@@ -40,7 +40,6 @@ def is_first_process(booted: Path = _BOOTED) -> bool:
 
 
 def scope_name(mark: str, name: str) -> str:
-    """Give the unit's name of a group of a control plane."""
     return f"{_PREFIX}{mark}-{name}{_SUFFIX}"
 
 

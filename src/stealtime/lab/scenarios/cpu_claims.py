@@ -44,7 +44,6 @@ class Holder:
 
     @property
     def words(self) -> str:
-        """Name it in a sentence."""
         where = f"CPU{'s' if len(self.cpus) > 1 else ''} {format_cpus(self.cpus)}"
         return f"{self.what} (pid {self.pid}) has had {where} since {self.since}"
 

@@ -93,16 +93,13 @@ class Neighbour:
 
     @property
     def name(self) -> str:
-        """``neighbour 1`` ..."""
         return self.placed.name
 
     @property
     def words(self) -> str:
-        """For messages: ``neighbour 1 (uml)``."""
         return f"{self.name} ({'a process' if self.kind == 'process' else self.machine.platform})"
 
     def threads(self) -> list[HostThread]:
-        """Give its threads on the host, now."""
         return [replace(thread, role="neighbour") for thread in self.machine.threads()]
 
     async def start(self, work: Work, folder: Path) -> None:
@@ -127,7 +124,6 @@ class Neighbour:
         return LoadOn(connection, load, trial, folder)
 
     def begin_work(self) -> None:
-        """Begin the work, if that is what it does."""
         if self._running is not None and isinstance(self._running.doing, WorkOn):
             self._running.doing.begin()
 
@@ -210,7 +206,6 @@ class Neighbours:
         return "; ".join(f"{each.words} died: {why}" for each, why in ends if why is not None) or None
 
     def threads(self) -> list[HostThread]:
-        """Give all their threads on the host, now."""
         return [thread for each in self.all for thread in each.threads()]
 
 

@@ -78,5 +78,4 @@ class RealHosts(BaseModel):
 
     @property
     def guest_addresses(self) -> list[str]:
-        """Those of all guests."""
         return [self.guest_address, *([] if self.media_guest is None else [self.media_guest]), *self.more_guests]

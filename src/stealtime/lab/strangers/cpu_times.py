@@ -40,7 +40,6 @@ def parse_cpu_times(stat: str, cpus: Collection[int]) -> CpuTimes | None:
 
 
 def read_cpu_times(cpus: Collection[int], proc: Path = PROC) -> CpuTimes | None:
-    """Read it now; None where it cannot be read."""
     try:
         return parse_cpu_times((proc / "stat").read_text(), cpus)
     except OSError:

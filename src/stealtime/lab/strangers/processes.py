@@ -50,12 +50,10 @@ class Gain:
 
     @property
     def ticks(self) -> int:
-        """Both."""
         return self.of_itself + self.of_children
 
 
 def parse_process(stat: bytes) -> Process | None:
-    """Read ``/proc/PID/stat``; None if it is no such file."""
     opening, closing = stat.find(b"("), stat.rfind(b")")
     fields = stat[closing + 1 :].split()
     if opening < 0 or len(fields) <= _STARTED:

@@ -39,19 +39,16 @@ class ProtectedDriver(GuestDriver):
     wanted_parameters = ("mode", "interval_ns")
 
     def make(self, serial: int, wanted: Mapping[str, JsonValue]) -> Guest:
-        """Describe a guest that counts."""
         machine = counting_machine(str(wanted["mode"]))
         if "interval_ns" in wanted:
             machine["interval"] = f"{wanted['interval_ns']}ns"
         return self.testbed.guest(f"counter{serial}", **machine)
 
     def begin(self, kept: Guest) -> None:
-        """Boot it, and wait until it is ready and counts."""
         super().begin(kept)
         ask(kept, "status")
 
     def carry_out(self, cell: PlannedCell) -> RoundTrips | Failover:
-        """Count with a guest, or let its host die."""
         guest, duration_s = self.kept_for(cell.cell.parameters), cell.duration_ns / 1e9
         if cell.cell.probe == "roundtrip":
             return _count_round_trips(guest, duration_s)
@@ -70,7 +67,6 @@ def _count_round_trips(guest: Guest, duration_s: float) -> RoundTrips:
 
 
 def _fail_over(guest: Guest, death: Death, duration_s: float) -> Failover:
-    """Let the host of a guest die under its client."""
     active = guest.await_ready()
     with counting(guest, 1, "--check") as client:
         watched = watch(guest, active, duration_s, client)

@@ -111,7 +111,6 @@ def _fronts_here(lent: LentTestbed) -> Fronts:
 
 
 def _accelerator_of(platform: str) -> str | None:
-    """Give the accelerator of a server's guest; None where it runs natively."""
     if traits_of(platform).is_native:
         return None
     return accelerator_of(platform, "a SIP server", "the platforms `native` and `paravirt`")

@@ -39,7 +39,6 @@ class ServerDriver(ReusingDriver[Place]):
         self._saturation: dict[str, float] = {}
 
     def carry_out(self, cell: PlannedCell) -> Result:
-        """Carry out a trial with a server that answers."""
         with self._trial_folder() as folder:
             transport = unknown_saturation(cell.cell.parameters, self._saturation)
             if transport is not None:
@@ -48,30 +47,24 @@ class ServerDriver(ReusingDriver[Place]):
             return TRIALS[cell.cell.probe](self._server(cell.cell.parameters), cell, folder)
 
     def make(self, serial: int, wanted: Mapping[str, JsonValue]) -> Place:
-        """Give a place for another server."""
         return self._new_place(serial, wanted)
 
     def begin(self, kept: Place) -> None:
-        """Start the server."""
         kept.start()
 
     def stop_kept(self, kept: Place) -> None:
-        """End the server."""
         kept.stop()
 
     def log_tail(self) -> str:
-        """Give the end of all logs."""
         return "" if self.kept is None else self.kept.log_tail()
 
     def _server(self, parameters: Mapping[str, JsonValue]) -> Server:
-        """Give a server that answers."""
         place = self.kept_for(parameters)
         place.await_ready()
         return Server(place, self._saturation)
 
     @contextmanager
     def _trial_folder(self) -> Iterator[Path]:
-        """Give a folder for the files of one trial's programs."""
         folder = self._folder / f"trial-{next(self._trials)}"
         folder.mkdir()
         try:

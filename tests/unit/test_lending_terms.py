@@ -19,7 +19,6 @@ from stealtime.hosts.lent_machines import FOLDER_PREFIX
 from stealtime.hosts.lent_testbed import LentTestbed
 from stealtime.lab.scenarios.real_hosts import RealHosts
 from stealtime.protect.identity import make_identity, revoke_identity
-from stealtime.protect.specification import IdentitySpec, identity_spec
 from stealtime.protect.state import State
 from stealtime.protect.vm_file import Identity, VmFile
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -86,7 +85,7 @@ def listen() -> Iterator[Callable[[Identity], str]]:
         server.close()
 
 
-def lent(folder: Path, ours: IdentitySpec | None = None) -> tuple[Lending, Path]:
+def lent(folder: Path, ours: Identity | None = None) -> tuple[Lending, Path]:
     """Give a host that is lent to a campaign, and the campaign's folder with a kernel and an initramfs."""
     host = Lending(lend(folder, identity=ours))
     images = folder / f"images/{FOLDER_PREFIX}{PREFIX}"
@@ -150,7 +149,7 @@ def test_a_machine_may_go_only_to_hosts_that_this_one_knows(
     identity: Callable[[str], Identity],
     listen: Callable[[Identity], str],
 ) -> None:
-    host, images = lent(folder, identity_spec(identity("a")))
+    host, images = lent(folder, identity("a"))
     stranger = make_identity(folder / "others", "b", ["127.0.0.1"])
     others = listen(identity("b"))
 
@@ -180,7 +179,7 @@ def test_a_host_whose_certificate_was_revoked_is_not_known(
 ) -> None:
     ours, theirs, kept = (identity(name) for name in "abc")
     revoked = ours.model_copy(update={"revoked": revoke_identity(folder / "keys", "b")})
-    host, images = lent(folder, identity_spec(revoked))
+    host, images = lent(folder, revoked)
     for name, shown, said in (("b", theirs, "knows no 'b' at"), ("c", kept, FAR_ENOUGH)):
         hosts = [{"name": name, "endpoint": listen(shown)}]
         assert said in asked(host, "start", machine=machine(images, standby_hosts=hosts))["error"]
@@ -216,7 +215,7 @@ def test_what_a_study_starts_is_taken(
     monkeypatch: pytest.MonkeyPatch,
     image: dict[str, Any],
 ) -> None:
-    there = Lending(lend(folder, identity=identity_spec(identity("a"))))
+    there = Lending(lend(folder, identity=identity("a")))
     for name in ("kernel", "guest.cpio"):
         (folder / name).write_bytes(b"\x7fELF")
     packed = SimpleNamespace(path=folder / "guest.cpio")

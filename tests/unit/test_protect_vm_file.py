@@ -215,7 +215,7 @@ def test_rules_for_media_are_taken() -> None:
 
 
 def test_what_is_no_file_or_no_toml_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="does not exist"):
         read_vm_file(tmp_path / "VM.toml")
     (tmp_path / "VM.toml").write_bytes(b"\xff")
     with pytest.raises(UsageError, match="not UTF-8"):

@@ -18,6 +18,7 @@ from stealtime.vocabulary.visible import visible_in_json
 if TYPE_CHECKING:
     from stealtime.protect.state import MemberFolder, State
     from stealtime.protect.status import StatusDocument
+    from stealtime.protect.vm_file import VmFile
 
 Machine = Annotated[str, typer.Argument(metavar="VM", help="The machine's name.", show_default=False)]
 MachineFile = Annotated[
@@ -112,19 +113,12 @@ def start(
     from stealtime.protect.members import active_command, replace_this_process
     from stealtime.protect.showing import UNPROVED_UNDER_KVM, remarks, show_full_copy
     from stealtime.protect.state import default_state, record_process, this_host
-    from stealtime.protect.vm_file import read_vm_file
 
-    targets = tuple(to or ())
-    choices = session.Choices(
-        to=targets,
-        interval=session.checked_interval(interval) if interval is not None else None,
-        mode=mode.value if mode is not None else None,
-    )
     timeout_ns = duration_of("--timeout", timeout)
-    vm = session.apply_choices(read_vm_file(file), choices)
+    vm = _chosen(file, to, interval, mode)
     name = host or this_host()
     state = default_state()
-    is_local = session.LOCAL in targets
+    is_local = session.LOCAL in (to or ())
     if foreground:
         import os
 
@@ -328,6 +322,14 @@ def spec(
     """Print the member's complete specification as JSON, without starting anything."""
     from stealtime.protect import session
     from stealtime.protect.state import default_state, this_host
+
+    vm = _chosen(file, to, interval, mode)
+    told = session.make_spec(vm, default_state(), host or this_host(), folder.absolute() if folder else None)
+    sys.stdout.write(visible_in_json(told.text()))
+
+
+def _chosen(file: Path, to: list[str] | None, interval: str | None, mode: Mode | None) -> "VmFile":
+    from stealtime.protect import session
     from stealtime.protect.vm_file import read_vm_file
 
     choices = session.Choices(
@@ -335,15 +337,14 @@ def spec(
         interval=session.checked_interval(interval) if interval is not None else None,
         mode=mode.value if mode is not None else None,
     )
-    vm = session.apply_choices(read_vm_file(file), choices)
-    told = session.make_spec(vm, default_state(), host or this_host(), folder.absolute() if folder else None)
-    sys.stdout.write(visible_in_json(told.text()))
+    return session.apply_choices(read_vm_file(file), choices)
 
 
 def _status_document(vm: str | None) -> "StatusDocument":
     from stealtime.protect.members import read_statuses
     from stealtime.protect.state import default_state
     from stealtime.protect.status import StatusDocument
+    from stealtime.protect.vm_file import VmFile
 
     return StatusDocument(members=tuple(read_statuses(default_state().members(vm))))
 

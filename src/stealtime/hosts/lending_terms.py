@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from stealtime.protect.endpoint import StandbyHost, tcp_address
 from stealtime.protect.session import first_fault
-from stealtime.protect.specification import HostSpec, IdentitySpec
-from stealtime.protect.vm_file import VmFile
+from stealtime.protect.specification import HostSpec
+from stealtime.protect.vm_file import IdentityFiles, VmFile
 from stealtime.vocabulary.errors import StealtimeError
 
 _KEYS = frozenset(
@@ -129,7 +129,7 @@ def _is_known(host: StandbyHost, told: HostSpec) -> bool:
     return any(name == host.name for _, name in named)
 
 
-def _context_of(identity: IdentitySpec) -> ssl.SSLContext:
+def _context_of(identity: IdentityFiles) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=str(identity.ca))
     context.load_cert_chain(identity.certificate, identity.key)
     if identity.revoked is not None:

@@ -19,13 +19,7 @@ Kept = TypeVar("Kept")
 
 
 class ReusingDriver(BlockingDriver, Generic[Kept]):
-    """Keeps a guest or a server on hosts.
-
-    Args:
-        boot: Whose cells are carried out.
-        placement: Of the scenario.
-        folder: For logs, until they are stored.
-    """
+    """Keeps a guest or a server on hosts; its arguments are those of every driver that blocks."""
 
     retried_errors = (NotProtectedError,)
     wanted_parameters: tuple[str, ...]
@@ -66,14 +60,7 @@ class ReusingDriver(BlockingDriver, Generic[Kept]):
 
 
 class GuestDriver(ReusingDriver[Guest]):
-    """Keeps a guest, begun anew where its host has died.
-
-    Args:
-        boot: Whose cells are carried out.
-        placement: Of the scenario.
-        folder: For logs, until they are stored.
-        testbed: The hosts.
-    """
+    """Keeps a guest on a testbed, begun anew where its host has died."""
 
     def __init__(self, boot: PlannedBoot, placement: Placement, folder: Path, testbed: Testbed) -> None:
         super().__init__(boot, placement, folder)

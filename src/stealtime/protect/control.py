@@ -29,7 +29,7 @@ class MemberLeftError(ControlError):
 
 
 class ControlClient:
-    """Talks with one member."""
+    """Talks with one member; each command raises :class:`ControlError` where it refuses, or does not answer."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,9 +59,6 @@ class ControlClient:
 
         Args:
             force: Let a standby that claims, and that the register has forgotten, take it.
-
-        Raises:
-            ControlError: It refuses, or does not answer.
         """
         return self.ask("failover", within_s=_OUTCOME_WITHIN_S, force=force)
 
@@ -70,9 +67,6 @@ class ControlClient:
 
         Returns:
             What came of it, in the member's words; None: it was gone before its answer was, or it stood by.
-
-        Raises:
-            ControlError: It refuses, or does not answer.
         """
         try:
             ended = self.ask("stop", within_s=_OUTCOME_WITHIN_S).get("ended")
@@ -81,11 +75,7 @@ class ControlClient:
         return None if ended is None else str(ended)
 
     def detach(self) -> dict[str, Any]:
-        """Stop protecting; the machine goes on alone.
-
-        Raises:
-            ControlError: It refuses, or does not answer.
-        """
+        """Stop protecting; the machine goes on alone."""
         return self.ask("detach")
 
     def fault(self, point: str, action: str, passes: int = 1, *, only_protected: bool = False) -> dict[str, Any]:
@@ -96,9 +86,6 @@ class ControlClient:
             action: ``kill``, ``stop``, ``kill-guest`` or ``delay``.
             passes: At which pass.
             only_protected: Whether passes count only while the guest is protected.
-
-        Raises:
-            ControlError: It refuses, or does not answer.
         """
         return self.ask("fault", point=point, action=action, passes=passes, only_protected=only_protected)
 

@@ -12,10 +12,10 @@ from stealtime.lab.platforms.qemu_program import find_qemu
 from stealtime.protect.endpoint import HOST_NAME, StandbyHost, checked_endpoint, describe_problem
 from stealtime.protect.paths import with_absolute_paths
 from stealtime.protect.qemu_user import QemuUserName
-from stealtime.protect.specification import HostSpec, identity_spec, qemu_user_spec, register_spec
+from stealtime.protect.specification import HostSpec, qemu_user_spec, register_spec
 from stealtime.protect.state import State, this_host
 from stealtime.protect.vm_file import INTERFACE_NAME, Identity, Register
-from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.own_text import read_own_text
 from stealtime.vocabulary.toml_errors import explain, parse
 from stealtime.vocabulary.toml_table import Table
 
@@ -92,12 +92,7 @@ def read_host_file(path: Path) -> HostFile:
     Raises:
         UsageError: It cannot be read, or is wrong; the message names the line.
     """
-    try:
-        text = path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not a host file: it is not UTF-8 text", hint="host files are TOML") from error
-    except OSError as error:
-        raise UsageError(f"the host file {path} cannot be read: {error.strerror}", hint=_SCHEMA_HINT) from error
+    text = read_own_text(path, "host file")
     document = parse(text, str(path))
     try:
         return HostFile.model_validate(with_absolute_paths(document, path.absolute().parent))
@@ -118,7 +113,7 @@ def host_spec(host: HostFile, state: State) -> HostSpec:
         listen=host.listen or f"unix:{folder.socket}",
         bridge=host.bridge,
         register_=register_spec(host.register_, state.register),
-        identity=identity_spec(host.identity),
+        identity=host.identity,
         folder=folder.path,
         qemu=host.qemu or Path(find_qemu()),
         qemu_user=qemu_user_spec(host.qemu_user),

@@ -12,7 +12,7 @@ from stealtime.lab.image.kernel import Kernel, find_kernel
 from stealtime.lab.image.modules import ModuleWish
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.lab.platforms.qemu_program import INSTALL_HINT, find_qemu, qemu_version
-from stealtime.protect.specification import ImageSpec, MachineSpec
+from stealtime.protect.specification import ImageSpec, MachineSpec, machine_spec
 from stealtime.protect.vm_file import VmFile
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
@@ -43,20 +43,8 @@ def resolve_machine(vm: VmFile) -> MachineSpec:
             f"{vm.memory_bytes >> 20} MiB of memory are too little for this kernel and initramfs",
             hint=f'they are loaded whole: give memory = "{-(-needed >> 20)}MiB" or more',
         )
-    return MachineSpec(
-        name=vm.name,
-        accelerator=vm.accelerator,
-        machine=versioned_machine(vm.machine, machine_types(program)),
-        cpu=vm.cpu,
-        vcpus=vm.vcpus,
-        memory_bytes=vm.memory_bytes,
-        kernel=kernel_image,
-        initramfs=initramfs,
-        kernel_arguments=" ".join(kernel_arguments(vm)),
-        mac=vm.mac,
-        virtio=vm.virtio,
-        devices=tuple(vm.devices),
-    )
+    machine = versioned_machine(vm.machine, machine_types(program))
+    return machine_spec(vm, machine, kernel_image, initramfs, " ".join(kernel_arguments(vm)))
 
 
 def kernel_arguments(vm: VmFile) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from stealtime.lab.platforms.leftovers import temporary_folder
 from stealtime.protect.ending import parse_log_tail
@@ -14,13 +14,14 @@ from stealtime.protect.session import make_spec
 from stealtime.protect.specification import (
     HostSpec,
     ImageSpec,
-    MachineSpec,
     MemberHost,
     MemberSpec,
+    machine_spec,
     member_spec,
     write_document,
 )
 from stealtime.protect.state import HostFolder, State
+from stealtime.protect.status import Said
 from stealtime.protect.vm_file import VmFile
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -33,13 +34,7 @@ SCHEMA_VERSION = 1
 _ANSWERS_WITHIN_S = 60.0
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(
-        extra="ignore", frozen=True, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
-    )
-
-
-class Trace(_Document):
+class Trace(Said):
     """What became of a member, as ``crates/replicator/src/recover.rs`` tells it."""
 
     member: str
@@ -49,7 +44,7 @@ class Trace(_Document):
     reason: str | None
 
 
-class HostTrace(_Document):
+class HostTrace(Said):
     """Who lives on a host, of those that may have the machine."""
 
     host: str
@@ -63,7 +58,7 @@ class HostTrace(_Document):
     """Why it is not known."""
 
 
-class Account(_Document):
+class Account(Said):
     """What is known of a machine."""
 
     vm: str
@@ -106,7 +101,7 @@ class Account(_Document):
         return [one.host for one in self.hosts if one.state == state]
 
 
-class Recovered(_Document):
+class Recovered(Said):
     """What was found of one machine, and done."""
 
     file: str
@@ -121,7 +116,7 @@ class Recovered(_Document):
     """The same in words."""
 
 
-class RecoveryDocument(_Document):
+class RecoveryDocument(Said):
     """What ``stealtime protect recover --json`` prints."""
 
     schema_version: int = SCHEMA_VERSION
@@ -170,20 +165,7 @@ def was_stopped(vm: str, host: HostFolder) -> bool:
 def _spec_of_name(name: str, host: HostFolder, told: HostSpec) -> MemberSpec:
     """Give a specification whose name, host and register are right: nothing else of it is looked at."""
     vm, nothing = VmFile(name=name, program="counter"), ImageSpec(path=Path("/"), sha256="")
-    machine = MachineSpec(
-        name=name,
-        accelerator=vm.accelerator,
-        machine="none",
-        cpu=vm.cpu,
-        vcpus=vm.vcpus,
-        memory_bytes=vm.memory_bytes,
-        kernel=nothing,
-        initramfs=nothing,
-        kernel_arguments="",
-        mac=vm.mac,
-        virtio=vm.virtio,
-        devices=(),
-    )
+    machine = machine_spec(vm, "none", nothing, nothing, "")
     place = MemberHost(host=told.name, folder=host.member(name).path, qemu=told.qemu, register_folder=host.path)
     own = {"register_": told.register_, "identity": told.identity}
     return member_spec(vm, machine, place).model_copy(update=own)

@@ -176,11 +176,11 @@ def await_protection(
     Raises:
         StealtimeError: Its member ended.
     """
-    if mode == "off":
-        return await_status(
-            folder, process, until=lambda status: status.role == "solo", within_s=within_s, on_status=on_status
-        )
-    return await_status(folder, process, until=lambda status: status.protected, within_s=within_s, on_status=on_status)
+
+    def is_reached(status: MemberStatus) -> bool:
+        return status.role == "solo" if mode == "off" else status.protected
+
+    return await_status(folder, process, until=is_reached, within_s=within_s, on_status=on_status)
 
 
 def checked_interval(text: str) -> str:

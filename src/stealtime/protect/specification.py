@@ -13,8 +13,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from stealtime.protect.bypass import BypassRule
+from stealtime.protect.endpoint import StandbyHost
 from stealtime.protect.qemu_user import find_user
-from stealtime.protect.vm_file import DeviceState, Identity, Mode, Register, Tracker, VmFile
+from stealtime.protect.vm_file import DeviceState, IdentityFiles, Mode, Register, Tracker, VmFile
 from stealtime.vocabulary.errors import StealtimeError
 
 VERSION = 2
@@ -23,6 +24,9 @@ VERSION = 2
 
 class _Document(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+
+    def text(self) -> str:
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"
 
 
 class ImageSpec(_Document):
@@ -69,15 +73,6 @@ class NetworkSpec(_Document):
     bridge: str | None
 
 
-class IdentitySpec(_Document):
-    """PEM files."""
-
-    ca: Path
-    certificate: Path
-    key: Path
-    revoked: Path | None = None
-
-
 class FileRegisterSpec(_Document):
     """A folder on one machine."""
 
@@ -95,7 +90,7 @@ class EtcdSpec(_Document):
     """A cluster."""
 
     endpoints: tuple[str, ...]
-    identity: IdentitySpec | None
+    identity: IdentityFiles | None
     login: EtcdLoginSpec | None
     insecure: bool
 
@@ -126,13 +121,6 @@ class QemuUserSpec(_Document):
     groups: tuple[int, ...]
 
 
-class StandbyHostSpec(_Document):
-    """A host that may receive the machine."""
-
-    name: str
-    endpoint: str
-
-
 class MemberSpec(_Document):
     """All that a member needs."""
 
@@ -143,7 +131,7 @@ class MemberSpec(_Document):
     qemu_user: QemuUserSpec | None
     """Here; None: one of its own."""
     host: str
-    standby_hosts: tuple[StandbyHostSpec, ...]
+    standby_hosts: tuple[StandbyHost, ...]
     mode: Mode
     interval: FixedInterval | AutomaticInterval
     bypass: tuple[BypassRule, ...]
@@ -152,7 +140,7 @@ class MemberSpec(_Document):
     network: NetworkSpec
     register_: RegisterSpec = Field(alias="register")
     timing: TimingSpec
-    identity: IdentitySpec | None
+    identity: IdentityFiles | None
     folder: Path
     longest_first_pause_ns: int
     longest_hold_ns: int
@@ -164,9 +152,6 @@ class MemberSpec(_Document):
     metrics: str | None
     allow_faults: bool
 
-    def text(self) -> str:
-        return self.model_dump_json(by_alias=True, indent=2) + "\n"
-
 
 class HostSpec(_Document):
     """Who a host is that receives machines."""
@@ -175,7 +160,7 @@ class HostSpec(_Document):
     listen: str
     bridge: str | None
     register_: RegisterSpec = Field(alias="register")
-    identity: IdentitySpec | None
+    identity: IdentityFiles | None
     folder: Path
     """Holds a folder for each machine."""
     qemu: Path
@@ -187,9 +172,6 @@ class HostSpec(_Document):
     metrics: str
     """The address at which members tell their figures."""
     allow_faults: bool
-
-    def text(self) -> str:
-        return self.model_dump_json(by_alias=True, indent=2) + "\n"
 
 
 @dataclass(frozen=True)
@@ -205,42 +187,44 @@ class MemberHost:
     """Taken where ``VM.toml`` names no register."""
 
 
+def machine_spec(
+    vm: VmFile, machine: str, kernel: ImageSpec, initramfs: ImageSpec, kernel_arguments: str
+) -> MachineSpec:
+    as_in_file = ("name", "accelerator", "cpu", "vcpus", "memory_bytes", "mac", "virtio", "devices")
+    return MachineSpec(
+        **{name: getattr(vm, name) for name in as_in_file},
+        machine=machine,
+        kernel=kernel,
+        initramfs=initramfs,
+        kernel_arguments=kernel_arguments,
+    )
+
+
+_AS_IN_VM_FILE = (
+    *("standby_hosts", "mode", "bypass", "tracker", "device_state", "identity", "longest_first_pause_ns"),
+    *("copy_order", "epochs_in_flight", "hold_bytes", "log_bytes", "metrics", "allow_faults"),
+)
+
+
 def member_spec(vm: VmFile, machine: MachineSpec, place: MemberHost) -> MemberSpec:
     """Give a member's specification from the VM's file, the resolved machine, and the place."""
     return MemberSpec(
+        **{name: getattr(vm, name) for name in _AS_IN_VM_FILE},
         machine=machine,
         qemu=place.qemu,
         qemu_user=qemu_user_spec(vm.qemu_user),
         host=place.host,
-        standby_hosts=tuple(StandbyHostSpec(name=host.name, endpoint=host.endpoint) for host in vm.standby_hosts),
-        mode=vm.mode,
         interval=(
             AutomaticInterval(auto_overhead=vm.overhead)
             if vm.interval == "auto"
             else FixedInterval(fixed_ns=vm.interval)
         ),
-        bypass=tuple(vm.bypass),
-        tracker=vm.tracker,
-        device_state=vm.device_state,
         network=NetworkSpec(tap=vm.tap, bridge=vm.network.bridge),
         register_=register_spec(vm.register_, place.register_folder),
-        timing=TimingSpec(
-            heartbeat_interval_ns=vm.timing.heartbeat_interval_ns,
-            active_deadline_ns=vm.timing.active_deadline_ns,
-            standby_timeout_ns=vm.timing.standby_timeout_ns,
-            register_deadline_ns=vm.timing.register_deadline_ns,
-        ),
-        identity=identity_spec(vm.identity),
+        timing=TimingSpec(**vm.timing.model_dump(exclude={"qemu_deadline_ns"})),
         folder=place.folder,
-        longest_first_pause_ns=vm.longest_first_pause_ns,
         longest_hold_ns=vm.hold_bound_ns,
-        copy_order=vm.copy_order,
-        epochs_in_flight=vm.epochs_in_flight,
-        hold_bytes=vm.hold_bytes,
         qemu_deadline_ns=vm.timing.qemu_deadline_ns,
-        log_bytes=vm.log_bytes,
-        metrics=vm.metrics,
-        allow_faults=vm.allow_faults,
     )
 
 
@@ -262,16 +246,11 @@ def register_spec(register: Register, default_folder: Path) -> RegisterSpec:
     return EtcdRegisterSpec(
         etcd=EtcdSpec(
             endpoints=tuple(register.etcd),
-            identity=identity_spec(register.identity),
+            identity=register.identity,
             login=login,
             insecure=register.insecure,
         )
     )
-
-
-def identity_spec(identity: Identity | None) -> IdentitySpec | None:
-    """Say where the PEM files are."""
-    return IdentitySpec(**identity.model_dump()) if identity is not None else None
 
 
 def write_document(path: Path, document: MemberSpec | HostSpec) -> None:

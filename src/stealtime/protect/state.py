@@ -45,6 +45,16 @@ _OLDER_HALF = ".1"
 """As ``bounded_file.rs`` names it."""
 
 
+class _Inside:
+    """A file of a folder, by its name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "MemberFolder | HostFolder", _kind: type) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True)
 class MemberFolder:
     """The folder of one machine on one host."""
@@ -60,33 +70,17 @@ class MemberFolder:
         """The host, as the register names it."""
         return self.path.parent.name
 
-    @property
-    def control_socket(self) -> Path:
-        return self.path / "control.sock"
-
-    @property
-    def spec(self) -> Path:
-        return self.path / "spec.json"
-
-    @property
-    def log(self) -> Path:
-        """What it and its QEMU say."""
-        return self.path / "member.log"
-
-    @property
-    def epochs(self) -> Path:
-        """What each epoch cost."""
-        return self.path / "epochs.csv"
-
-    @property
-    def events(self) -> Path:
-        """What happened to it."""
-        return self.path / "events.jsonl"
-
-    @property
-    def pid_file(self) -> Path:
-        """Who was started here by ``start``."""
-        return self.path / "member.pid"
+    control_socket = _Inside("control.sock")
+    """Where the member takes commands."""
+    spec = _Inside("spec.json")
+    log = _Inside("member.log")
+    """What it and its QEMU say."""
+    epochs = _Inside("epochs.csv")
+    """What each epoch cost."""
+    events = _Inside("events.jsonl")
+    """What happened to it."""
+    pid_file = _Inside("member.pid")
+    """Who was started here by ``start``."""
 
     def lives(self) -> bool:
         """Tell whether a member is here: one that was started here, or one that a daemon started for another host."""
@@ -123,24 +117,13 @@ class HostFolder:
     def host(self) -> str:
         return self.path.name
 
-    @property
-    def socket(self) -> Path:
-        """Where its daemon listens, if it listens on this machine only."""
-        return self.path / "host.sock"
-
-    @property
-    def config(self) -> Path:
-        return self.path / "host.json"
-
-    @property
-    def log(self) -> Path:
-        """What the daemon and its members say."""
-        return self.path / "host.log"
-
-    @property
-    def pid_file(self) -> Path:
-        """Who was started here."""
-        return self.path / "host.pid"
+    socket = _Inside("host.sock")
+    """Where its daemon listens, if it listens on this machine only."""
+    config = _Inside("host.json")
+    log = _Inside("host.log")
+    """What the daemon and its members say."""
+    pid_file = _Inside("host.pid")
+    """Who was started here."""
 
     def member(self, vm: str) -> MemberFolder:
         """Give the folder of a machine here.

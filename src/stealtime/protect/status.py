@@ -19,35 +19,36 @@ RUNNING_ROLES: frozenset[Role] = frozenset({"starting", "solo", "active", "stopp
 """Of the member that has the machine."""
 
 
-class _Document(BaseModel):
-    # A member of a newer version may say more.
+class Said(BaseModel):
+    """Part of what a member says; one of a newer version may say more."""
+
     model_config = ConfigDict(
         extra="ignore", frozen=True, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
     )
 
 
-class FullCopy(_Document):
+class FullCopy(Said):
     """How far the first copy of all memory is."""
 
     done_bytes: int
     total_bytes: int
 
 
-class Peer(_Document):
+class Peer(Said):
     """Whom the machine would go to."""
 
     name: str
     endpoint: str
 
 
-class Alarm(_Document):
+class Alarm(Said):
     """Something that is in need of somebody, as ``crates/replicator/src/alarms.rs`` names it."""
 
     kind: str
     text: str
 
 
-class MemberStatus(_Document):
+class MemberStatus(Said):
     """A member, now."""
 
     vm: str
@@ -106,7 +107,7 @@ class MemberStatus(_Document):
     warnings: tuple[str, ...] = ()
 
 
-class UnheardHost(_Document):
+class UnheardHost(Said):
     """A host that could not be asked."""
 
     host: str
@@ -114,7 +115,7 @@ class UnheardHost(_Document):
     hint: str | None = None
 
 
-class StatusDocument(_Document):
+class StatusDocument(Said):
     """What ``stealtime protect status --json`` prints."""
 
     schema_version: int = SCHEMA_VERSION

@@ -19,7 +19,7 @@ from stealtime.protect.devices import ALLOWED, reason_against
 from stealtime.protect.endpoint import StandbyHost, describe_problem
 from stealtime.protect.paths import with_absolute_paths
 from stealtime.protect.qemu_user import QemuUserName
-from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.own_text import read_own_text
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes, format_duration, parse_duration_ns
 from stealtime.vocabulary.toml_errors import explain, parse
 from stealtime.vocabulary.toml_table import Table
@@ -117,8 +117,8 @@ class Network(Table):
         return self
 
 
-class Identity(Table):
-    """Paths of PEM files: who signs for both sides, our certificate, its key."""
+class IdentityFiles(Table):
+    """PEM files, as members are told of them."""
 
     ca: Path
     """The certificate of the authority that signs for both sides."""
@@ -128,6 +128,10 @@ class Identity(Table):
     """The private key of the certificate."""
     revoked: Path | None = None
     """The authority's list of certificates that are not to be trusted any more."""
+
+
+class Identity(IdentityFiles):
+    """Paths of PEM files: who signs for both sides, our certificate, its key."""
 
     @field_validator("ca", "certificate", "key", "revoked")
     @classmethod
@@ -418,13 +422,7 @@ def read_vm_file(path: Path) -> VmFile:
     Raises:
         UsageError: It cannot be read, or is wrong; the message names the line.
     """
-    try:
-        text = path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not a VM file: it is not UTF-8 text", hint="VM files are TOML") from error
-    except OSError as error:
-        raise UsageError(f"the VM file {path} cannot be read: {error.strerror}", hint=_SCHEMA_HINT) from error
-    return parse_vm_file(text, str(path), path.absolute().parent)
+    return parse_vm_file(read_own_text(path, "VM file"), str(path), path.absolute().parent)
 
 
 def parse_vm_file(text: str, source: str, folder: Path) -> VmFile:

@@ -22,9 +22,6 @@ class ServerDriver(ReusingDriver[Place]):
     """A server as the last cell wanted it.
 
     Args:
-        boot: Whose cells are carried out.
-        placement: Of the scenario.
-        logs: The folder for logs, until they are stored.
         folder: For the files of trials.
         new_place: Gives a place for another server, with a number that none had before; it is not started.
     """

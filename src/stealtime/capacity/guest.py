@@ -26,7 +26,6 @@ class Guest:
 
     @property
     def key(self) -> tuple[int, int]:
-        """What tells this process from all others since boot."""
         return self.pid, self.started_ticks
 
 

@@ -55,7 +55,6 @@ class Outcome:
 
     @property
     def undecided(self) -> str:
-        """Why nothing can be said."""
         whose = f"guest {self.of_guest}: " if self.of_guest is not None else ""
         reasons = [one.undecided for one in self.evidence if one.holds is None and one.undecided]
         return whose + (reasons[0] if reasons else f"the rule {self.rule.id} is undecided")

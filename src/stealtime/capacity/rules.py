@@ -143,7 +143,6 @@ class RuleBook(Table):
 
 
 def builtin_text() -> str:
-    """Give the rules that come with stealtime, as TOML."""
     return (resources.files("stealtime.capacity") / "rules.toml").read_text("utf-8")
 
 

@@ -88,7 +88,6 @@ def describe(one: Evidence, of_guest: str | None = None) -> str:
 
 
 def _unit_of(figure: str) -> tuple[str, Callable[[float], str]]:
-    """Take the unit out of a figure's name, and give what writes it."""
     name, _, unit = figure.rpartition("_")
     if unit == "percent":
         return name.replace("_", " "), lambda value: f"{value:.3g} %"

@@ -222,7 +222,6 @@ def _others(sample: GuestSample, role: str) -> ThreadsUse | Absent:
 
 
 def run_percent(threads: ThreadsUse | Absent) -> Figure:
-    """Give how much of a CPU some threads used."""
     return threads if isinstance(threads, Absent) else threads.run_percent
 
 

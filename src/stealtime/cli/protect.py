@@ -344,7 +344,6 @@ def _status_document(vm: str | None) -> "StatusDocument":
     from stealtime.protect.members import read_statuses
     from stealtime.protect.state import default_state
     from stealtime.protect.status import StatusDocument
-    from stealtime.protect.vm_file import VmFile
 
     return StatusDocument(members=tuple(read_statuses(default_state().members(vm))))
 

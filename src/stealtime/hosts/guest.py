@@ -206,7 +206,6 @@ class Guest:
         self._host(host).revive()
 
     def other_host(self, name: str) -> str:
-        """Give a host that would take it over from another one."""
         return next(host.name for host in self.hosts if host.name != name)
 
     def end(self) -> None:

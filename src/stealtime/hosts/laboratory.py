@@ -158,7 +158,6 @@ class Laboratory:
 
     @property
     def client(self) -> Node:
-        """Who talks with the guests."""
         return self.nodes[CLIENT]
 
     @property

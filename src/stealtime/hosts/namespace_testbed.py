@@ -77,7 +77,6 @@ class NamespaceTestbed:
         self.start_daemon(name)
 
     def dismiss(self, name: str) -> None:
-        """End all that runs on a host, which receives no machines any more."""
         self.hosts = [host for host in self.hosts if host.name != name]
         self.laboratory.power_off(name)
 
@@ -118,7 +117,6 @@ class NamespaceTestbed:
         return make_identity(self.laboratory.folder / "identity", name, [address])
 
     def host(self, name: str, node: str | None = None) -> "NamespaceHost":
-        """Give a host by its name in the register, which lives in a node of the laboratory."""
         return NamespaceHost(self, name, node or name)
 
     @property
@@ -152,7 +150,6 @@ class NamespaceTestbed:
                 self.dismiss(host.name)
 
     def log_tail(self) -> str:
-        """Give the end of what guests wrote on their consoles and of all logs, which go with the laboratory."""
         patterns = ("*/*/console.log", "*/*.log", "*/*/member.log")
         return "\n".join(
             f"--- {log}\n" + "\n".join(log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:])

@@ -53,7 +53,6 @@ class ReusingDriver(BlockingDriver, Generic[Kept]):
         return self.kept
 
     def give_up(self) -> None:
-        """End what is kept."""
         kept, self.kept = self.kept, None
         if kept is not None:
             self.stop_kept(kept)

@@ -40,7 +40,6 @@ class LocalHost:
 
     @property
     def cpu_sets(self) -> CpuSets:
-        """Those that a run may use, and those that may be named."""
         return read_cpu_sets()
 
     @property

@@ -71,7 +71,6 @@ class Account(Said):
     verdict: Literal["vacant", "gone", "lives", "unknown"]
 
     def words(self, file: Path) -> str:
-        """Say in a sentence what is known, and what can be done."""
         match self.verdict:
             case "vacant":
                 return (

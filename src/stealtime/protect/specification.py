@@ -207,7 +207,6 @@ _AS_IN_VM_FILE = (
 
 
 def member_spec(vm: VmFile, machine: MachineSpec, place: MemberHost) -> MemberSpec:
-    """Give a member's specification from the VM's file, the resolved machine, and the place."""
     return MemberSpec(
         **{name: getattr(vm, name) for name in _AS_IN_VM_FILE},
         machine=machine,
@@ -229,7 +228,6 @@ def member_spec(vm: VmFile, machine: MachineSpec, place: MemberHost) -> MemberSp
 
 
 def qemu_user_spec(name: str | None) -> QemuUserSpec | None:
-    """Say which user of this host QEMU runs as."""
     if name is None:
         return None
     uid, gid, groups = find_user(name)

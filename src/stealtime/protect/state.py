@@ -204,7 +204,6 @@ class State:
         return HostFolder(folder)
 
     def hosts(self) -> list[HostFolder]:
-        """Give all hosts that have a folder here."""
         if not self.path.is_dir():
             return []
         return [

@@ -57,7 +57,6 @@ class Terms:
 
     @property
     def accounting_used(self) -> Accounting | None:
-        """The accounting, where the policy has one."""
         return self.accounting if self.policy == "fixed-priority" else None
 
 
@@ -87,7 +86,6 @@ def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
 
 
 def core_policy(policy: Policy, accounting: Accounting) -> CorePolicy:
-    """Give the name by which the analysis knows policy and accounting."""
     if policy == "edf":
         return "edf"
     return "fixed-priority by job" if accounting == "job" else "fixed-priority by stretch"

@@ -36,7 +36,6 @@ class Samples:
 
     @classmethod
     def together(cls, parts: Sequence["Samples"]) -> "Samples":
-        """Join some, at least one."""
         return cls(
             np.concatenate([one.ns for one in parts]),
             np.concatenate([one.interrupted for one in parts]),

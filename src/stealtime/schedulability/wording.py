@@ -17,7 +17,6 @@ def duration(nanoseconds: int) -> str:
 
 
 def answer(document: CurveDocument) -> str:
-    """Say how much capacity the costliest condition costs."""
     first, *others = document.weighted
     known = [one for one in others if one.cost is not None]
     if not others:
@@ -61,7 +60,6 @@ def allowed_notes(allowed: Sequence[AllowedDocument]) -> Iterator[str]:
 
 
 def conditions_words(document: CurveDocument) -> str:
-    """Say what was drawn and analysed."""
     accounting = "" if document.accounting is None else f", overheads charged per {document.accounting}"
     elsewhere = "" if document.interrupts == "here" else ", timer interrupts on another CPU"
     return (

@@ -124,7 +124,6 @@ class PartialTrial:
         write_synced(self.folder / TRIAL, record.model_dump_json(indent=2).encode())
 
     def drop_parts(self) -> None:
-        """Remove what the tables have been made of."""
         for path in self._leftovers():
             path.unlink()
 

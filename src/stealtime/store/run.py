@@ -98,7 +98,6 @@ class Trial:
                 _check_parquet_end(path)
 
     def _expected_tables(self) -> list[Path]:
-        """Give the files that the record says there must be."""
         record = self.record
         own = () if record.result is None else record.result.tables
         wanted = {

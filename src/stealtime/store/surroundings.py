@@ -59,7 +59,6 @@ class CounterMap:
         return np.maximum(distances + np.int64(self.host_tsc), 0).astype(np.uint64)
 
     def lengths_to_host(self, lengths: Any) -> Any:
-        """Bring an array of durations in the machine's cycles to the host's."""
         if self.host_cycles_per_cycle == 1.0:
             return lengths
         return np.rint(lengths * self.host_cycles_per_cycle).astype(np.uint64)

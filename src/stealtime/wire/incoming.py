@@ -63,7 +63,6 @@ class IncomingTables:
         self.come = True
 
     async def keep(self, checkpoint: Checkpoint) -> None:
-        """Have a part kept that has come."""
         if self.parts is not None:
             if self.listener.keep is not None:
                 await self.listener.keep(checkpoint, self.parts.paths)

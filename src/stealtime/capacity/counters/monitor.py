@@ -69,7 +69,6 @@ def between(before: MonitorLook, after: MonitorLook) -> MonitorGained:
 
 
 async def look_at_all(guests: Mapping[tuple[int, int], Guest]) -> dict[tuple[int, int], MonitorLook]:
-    """Ask every guest's QEMU at once."""
     asked = {key: guest for key, guest in guests.items() if guest.kind == "qemu"}
     looks = await asyncio.gather(*(look(guest) for guest in asked.values()))
     return dict(zip(asked, looks, strict=True))

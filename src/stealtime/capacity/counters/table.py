@@ -38,7 +38,6 @@ def counterparts() -> list[Counterpart]:
 
 
 def markdown() -> str:
-    """Write the table as it stands in ``docs/counters.md``."""
     rows = ["| Hyper-V | here | source | unit, kind | trap |", "| -- | -- | -- | -- | -- |"]
     for one in counterparts():
         here = "*not told*" if one.figure is None else f"`{one.figure}`"

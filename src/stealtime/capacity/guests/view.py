@@ -111,7 +111,6 @@ class Shell:
         self._rest = b""
 
     def read(self) -> bytes:
-        """Ask for both files."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None  # noqa: S101, PT018 - made as pipes
         if not self._rest:

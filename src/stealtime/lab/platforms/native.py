@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 
 from stealtime.lab.platforms.affinity import list_threads
@@ -38,11 +38,8 @@ class NativePlatform:
         except StealtimeError as error:
             return Availability(usable=False, reason=error.message, hint=error.hint)
 
-    def boot(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:
-        return self._boot(request)
-
     @asynccontextmanager
-    async def _boot(self, request: MachineRequest) -> AsyncIterator[Machine]:
+    async def boot(self, request: MachineRequest) -> AsyncIterator[Machine]:
         clear_leftovers()
         # The measuring threads are threads of this host, and in the group with the agent.
         async with own_cpu_group(request, realtime=request.realtime) as group, self._boot_in(request, group) as machine:

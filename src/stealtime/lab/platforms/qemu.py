@@ -6,7 +6,7 @@ import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import BinaryIO, cast
 
@@ -66,15 +66,12 @@ class QemuPlatform:
             )
         if self.flavour.accelerator == "kvm":
             return await kvm_proof.prove(
-                self.flavour, version, lambda flavour: partial(QemuPlatform(flavour)._boot, talkative=True)
+                self.flavour, version, lambda flavour: partial(QemuPlatform(flavour).boot, talkative=True)
             )
         return Availability(usable=True, reason=f"QEMU {version}, translating instructions (TCG), not KVM")
 
-    def boot(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:
-        return self._boot(request)
-
     @asynccontextmanager
-    async def _boot(self, request: MachineRequest, *, talkative: bool = False) -> AsyncIterator[Machine]:
+    async def boot(self, request: MachineRequest, *, talkative: bool = False) -> AsyncIterator[Machine]:
         clear_leftovers()
         program = find_qemu()
         version = qemu_version(program)

@@ -73,7 +73,6 @@ class QemuMonitor:
         return "kvm" if (await self.execute("query-kvm"))["enabled"] else "tcg"
 
     async def cpu_properties(self, model: str = "max-x86_64-cpu") -> frozenset[str]:
-        """Give the names of the properties that a CPU model has in this QEMU."""
         answer = await self.execute("device-list-properties", {"typename": model})
         return frozenset(str(item["name"]) for item in answer)
 

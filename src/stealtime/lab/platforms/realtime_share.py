@@ -89,7 +89,6 @@ def _groups(folder: Path) -> list[Path]:
 
 
 def quota_not_binding(why: str) -> Finding:
-    """Say that a quota holds back ordinary threads only, and why."""
     return Finding(
         code="realtime_not_bound",
         level="limits",

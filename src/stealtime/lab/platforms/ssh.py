@@ -13,7 +13,7 @@ import shlex
 import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,11 +69,8 @@ class SshPlatform:
             return Availability(usable=False, reason=error.message, hint=error.hint)
         return Availability(usable=True, reason=f"{self.host} is {host.system}", cpus=host.cpus)
 
-    def boot(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:
-        return self._boot(request)
-
     @asynccontextmanager
-    async def _boot(self, request: MachineRequest) -> AsyncIterator[Machine]:
+    async def boot(self, request: MachineRequest) -> AsyncIterator[Machine]:
         if request.share is not None:
             raise UsageError(
                 f"the platform {self.name} cannot be held to a share ({request.share.words})",
@@ -336,7 +333,6 @@ class _SshMachine:
         return []
 
     def tsc_offset(self) -> Reading:
-        """Nobody says."""
         return NO_TSC_OFFSET
 
     def exit_reason(self) -> str | None:

@@ -41,7 +41,6 @@ class PlatformTraits:
 
     @property
     def is_guest(self) -> bool:
-        """Whether it is a virtual machine that we boot, and so ours."""
         return not self.is_native and not self.is_remote
 
 

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import cache, partial
 from pathlib import Path
 
@@ -64,11 +64,8 @@ class UmlPlatform:
             return Availability(usable=False, reason=error.message, hint=error.hint)
         return Availability(usable=True, reason=f"{program} is Linux {version}")
 
-    def boot(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:
-        return self._boot(request)
-
     @asynccontextmanager
-    async def _boot(self, request: MachineRequest) -> AsyncIterator[Machine]:
+    async def boot(self, request: MachineRequest) -> AsyncIterator[Machine]:
         clear_leftovers()
         if len(request.vcpu_cpus) != 1:
             raise UsageError(

@@ -201,7 +201,6 @@ class Neighbours:
         return await _for_each([(each, each.stop(is_whole=is_whole)) for each in self.all], "gave no result")
 
     def failure(self) -> str | None:
-        """Say which neighbours are gone and why, or None while all live."""
         ends = [(each, each.machine.exit_reason()) for each in self.all]
         return "; ".join(f"{each.words} died: {why}" for each, why in ends if why is not None) or None
 

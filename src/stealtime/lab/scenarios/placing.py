@@ -107,7 +107,6 @@ class _Available:
 
 
 def vcpus_of(scenario: Scenario, host_cpus: CpuSet) -> int:
-    """Give how many virtual CPUs the machine has on this host."""
     match scenario.vcpus:
         case "all":
             return len(host_cpus)

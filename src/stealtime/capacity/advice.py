@@ -26,13 +26,7 @@ class Advice:
 
 
 def advise(uses: Sequence[Use], host: Judgement, guests: Sequence[Judgement]) -> tuple[Advice, list[Advice]]:
-    """Say of each judgement why it is so and what to change.
-
-    Args:
-        uses: What was judged, oldest first.
-        host: The verdict on the host.
-        guests: Those on its guests.
-    """
+    """Say of each judgement why it is so and what to change; the oldest use comes first."""
     facts = _Facts(uses)
     # Words are wanted only where a rule held.
     words = {one.subject: facts.of_guest(one.guest) for one in guests if one.guest is not None and one.outcome}

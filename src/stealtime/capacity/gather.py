@@ -36,12 +36,7 @@ class Turns:
 
 
 def uses(collector: Collector, interval_s: float) -> Iterator[Use]:
-    """Give what was used, each time an interval is over, without end.
-
-    Args:
-        collector: Reads the samples.
-        interval_s: From one to the next.
-    """
+    """Give what was used, each time an interval is over, without end."""
     before = collector.sample()
     turns = Turns(interval_s)
     while True:

@@ -81,12 +81,7 @@ NO_GUEST = "no guest runs on this host"
 
 
 def judge(uses: Sequence[Use], book: RuleBook) -> tuple[Judgement, list[Judgement]]:
-    """Judge the host and each guest that is there at the end.
-
-    Args:
-        uses: Consecutive, oldest first; one at least.
-        book: The rules.
-    """
+    """Judge the host and each guest that is there at the end; uses are consecutive, the oldest first."""
     guests = []
     for key in uses[-1].guests:
         seen = [use.guests[key] for use in uses if key in use.guests]

@@ -169,10 +169,6 @@ def load_rules(path: Path | None = None) -> RuleBook:
 def read_rules(text: str, source: str) -> RuleBook:
     """Read rules from TOML.
 
-    Args:
-        text: Of the file.
-        source: Its name, for messages.
-
     Raises:
         UsageError: See :func:`load_rules`.
     """

@@ -44,11 +44,6 @@ class Watch:
 def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], None] = lambda _: None) -> AdviceDocument:
     """Watch this host and its guests, then judge. Ctrl-C ends the watching early.
 
-    Args:
-        watch: What, and by which rules.
-        duration_ns: How long.
-        on_progress: Told how far it is.
-
     Raises:
         UsageError: The time is too short for a single verdict.
     """

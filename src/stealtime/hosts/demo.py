@@ -31,12 +31,6 @@ _AGAIN_WITHIN_S = 120.0
 def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") -> Demonstration:
     """Show a failover.
 
-    Args:
-        mode: What happens to the guest's output.
-        interval: From one checkpoint to the next.
-        accelerator: Of the guest, ``tcg`` or ``kvm``.
-        console: For what happens meanwhile.
-
     Raises:
         StealtimeError: It could not be shown: no root, a program is missing, the guest did not come up.
     """

@@ -224,12 +224,6 @@ class Guest:
 def lose_host(guests: Sequence[Guest], active: Sequence[MemberStatus], survived: str, death: Death = "killed") -> Fault:
     """Have the host of some guests die when each is protected; give when the last of them runs again.
 
-    Args:
-        guests: Them.
-        active: Their members on that host, in the same order.
-        survived: The host that takes them over.
-        death: How it dies.
-
     Raises:
         StealtimeError: It does not; ``NotProtectedError`` where a guest left its host before the fault.
     """

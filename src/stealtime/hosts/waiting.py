@@ -44,11 +44,6 @@ class Waiting:
     ) -> Found:
         """Wait until something is found (not None, not false).
 
-        Args:
-            find: Looks for it.
-            otherwise: Says what is missing if it does not come.
-            within_s: How long.
-
         Raises:
             StealtimeError: It does not come.
         """

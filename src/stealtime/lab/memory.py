@@ -113,11 +113,6 @@ def _text(path: Path) -> str:
 def refuse_machine_of(memory_bytes: int, room: MemoryRoom | None, promised_bytes: int = 0) -> None:
     """Refuse a machine that this host cannot hold: its memory comes page by page, so it would be killed when it runs.
 
-    Args:
-        memory_bytes: What the machine has.
-        room: What may still be used here.
-        promised_bytes: What of that others were promised and do not use yet.
-
     Raises:
         UsageError: It has more memory than there is for it.
     """

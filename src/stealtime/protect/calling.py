@@ -10,10 +10,6 @@ from stealtime.vocabulary.errors import StealtimeError
 def call(standby: MemberFolder, within_s: float = 60.0) -> MemberStatus:
     """Ask the member that runs a machine to hand it over to its standby here, and wait until it runs here.
 
-    Args:
-        standby: The folder of the standby.
-        within_s: How long that may take.
-
     Returns:
         How the member stands that has it now.
 

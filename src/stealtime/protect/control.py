@@ -37,9 +37,6 @@ class ControlClient:
     def status(self, *, within_s: float = ANSWER_WITHIN_S) -> MemberStatus:
         """Ask how it stands.
 
-        Args:
-            within_s: How long the answer may take.
-
         Raises:
             ControlError: It does not answer, or not with a status.
         """
@@ -91,11 +88,6 @@ class ControlClient:
 
     def ask(self, command: str, *, within_s: float = ANSWER_WITHIN_S, **fields: Any) -> dict[str, Any]:
         """Send a command and give its answer.
-
-        Args:
-            command: Its name.
-            within_s: How long the answer may take.
-            fields: Its arguments.
 
         Raises:
             ControlError: The member is gone, silent, or refuses; then its own words and hint.

@@ -68,10 +68,6 @@ def tcp_address(endpoint: str) -> tuple[str, int]:
 def parse_target(text: str, known: Sequence[StandbyHost]) -> StandbyHost:
     """Read what ``--to`` takes: a name of ``VM.toml``, ``NAME=ENDPOINT``, an endpoint, or ``HOST[:PORT]``.
 
-    Args:
-        text: What was typed.
-        known: The hosts of ``VM.toml``.
-
     Raises:
         ValueError: It is none of these.
     """

@@ -77,10 +77,6 @@ def hand_over_all(folders: Sequence[MemberFolder], within_s: float) -> tuple[lis
 
     A standby that takes its machine over meanwhile, as its other host has died or is left, too, is asked then.
 
-    Args:
-        folders: Where they live.
-        within_s: How long they may take.
-
     Returns:
         The members whose machines are not here any more, and those that are still here.
     """

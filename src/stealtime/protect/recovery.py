@@ -130,12 +130,6 @@ def _listed(names: Sequence[str]) -> str:
 def account_of(vm: VmFile, state: State, host: str, *, prefix: Sequence[str] = ()) -> Account:
     """Find out whether anybody still has the state of a machine.
 
-    Args:
-        vm: The machine.
-        state: Where members of this host live.
-        host: The name of this host.
-        prefix: Goes before the command line that asks.
-
     Raises:
         StealtimeError: The register does not say who had it.
     """
@@ -144,10 +138,6 @@ def account_of(vm: VmFile, state: State, host: str, *, prefix: Sequence[str] = (
 
 def was_stopped(vm: str, host: HostFolder) -> bool:
     """Tell whether a machine has ended in order, by the register that a host of this machine uses.
-
-    Args:
-        vm: Its name, which is all that has to be known of it.
-        host: The folder of the host.
 
     Returns:
         False also where the register does not say.

@@ -76,11 +76,6 @@ def host_to_upgrade(state: State, name: str | None) -> HostFolder:
 def begin(host: HostFolder, within_s: float, say: Say) -> None:
     """Move all machines of a host to their standbys, and note which they are.
 
-    Args:
-        host: Its folder.
-        within_s: How long that may take.
-        say: Hears what happens.
-
     Raises:
         StealtimeError: One is not protected, or has not left: then nothing was replaced.
     """
@@ -116,11 +111,6 @@ def begin(host: HostFolder, within_s: float, say: Say) -> None:
 
 def complete(host: HostFolder, within_s: float, say: Say) -> list[str]:
     """Go on after the operator's command: the daemon, the standbys and the machines of this host become the new ones.
-
-    Args:
-        host: Its folder.
-        within_s: How long each machine may take to be protected.
-        say: Hears what happens.
 
     Returns:
         Why it did not come to its end, a sentence for each machine; it can be resumed then. After a standby that could

@@ -428,11 +428,6 @@ def read_vm_file(path: Path) -> VmFile:
 def parse_vm_file(text: str, source: str, folder: Path) -> VmFile:
     """Read the text of a ``VM.toml``.
 
-    Args:
-        text: TOML.
-        source: The name of the file, for messages.
-        folder: What relative paths in it are relative to.
-
     Raises:
         UsageError: It is not TOML or not a VM file.
     """

@@ -46,12 +46,7 @@ def constant_allowances(model: OverheadModel) -> tuple[Allowance, ...]:
 
 
 def measured_allowances(source: str, conditions: Sequence[MeasuredCondition]) -> dict[str, tuple[Allowance, ...]]:
-    """Give all shares with the overheads of a run, by machine.
-
-    Args:
-        source: What the overheads are of, for people.
-        conditions: As of :func:`overhead_models`.
-    """
+    """Give all shares with the overheads of a run, by machine."""
     found: dict[str, list[Allowance]] = {one.machine: [] for one in conditions}
     for share, statistic in STATISTICS.items():
         models: dict[str, OverheadModel] = {}

@@ -20,11 +20,6 @@ _TICKS = 10
 def write_curve(document: CurveDocument, command: Sequence[str], path: Path) -> int:
     """Write the page of a curve; a file that is there is replaced when the new one is whole.
 
-    Args:
-        document: The curve.
-        command: What was typed, to do it again.
-        path: Of the file.
-
     Returns:
         The size in bytes.
 

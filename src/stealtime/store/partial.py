@@ -139,11 +139,7 @@ class PartialTrial:
                 remove(path)
 
     def leave(self, record: TrialRecord) -> None:
-        """Have the parts stay as they are, with what came of the trial, as far as there is room to write that.
-
-        Args:
-            record: That of the last checkpoint, with what ended the trial.
-        """
+        """Have the parts stay as they are, with what came of the trial, as far as there is room to write that."""
         self.abandon()
         with contextlib.suppress(OSError):
             self._note(StoredCheckpoint(parts=self._count(), record=record))

@@ -38,14 +38,7 @@ async def follow(
     tell: Callable[[Neighbours], None],
     housekeeping_cpus: tuple[int, ...],
 ) -> None:
-    """Trace a window every so often, and tell who was waited for, until cancelled.
-
-    Args:
-        vcpus: Gives the virtual CPUs of this moment.
-        members: Gives the names of guests by the ids of their threads, virtual CPUs or not.
-        tell: Takes what was found.
-        housekeeping_cpus: Where the agent that records may run.
-    """
+    """Trace a window every so often, and tell who was waited for, until cancelled."""
     with temporary_folder() as folder:
         async with host_tracer(folder, housekeeping_cpus) as tracer:
             for window in range(1, 1 << 30):
@@ -63,16 +56,7 @@ async def look(
     members: Mapping[int, str],
     window_s: float = WINDOW_S,
 ) -> Neighbours:
-    """Trace one window and say who was waited for.
-
-    Args:
-        tracer: Records the host.
-        window: Its number.
-        folder: Where the table is put for a moment.
-        vcpus: Whose waits.
-        members: The names of guests by their threads' ids.
-        window_s: How long to record.
-    """
+    """Trace one window and say who was waited for."""
     if not vcpus:
         return Neighbours(absent=Absent(absent="no virtual CPU is known") if tracer.absent is None else _why(tracer))
     if not await tracer.start(window, TraceRequest(cpus=[], buffer_bytes_per_cpu=BUFFER_BYTES_PER_CPU)):
@@ -87,13 +71,7 @@ async def look(
 
 
 def read_neighbours(result: TraceResult, vcpus: Vcpus, members: Mapping[int, str]) -> Neighbours:
-    """Say of a recording who was waited for, the longest first; its file is removed.
-
-    Args:
-        result: Of the host.
-        vcpus: Whose waits.
-        members: The names of guests by their threads' ids.
-    """
+    """Say of a recording who was waited for, the longest first; its file is removed."""
     try:
         table = _read_table(result.trace)
     finally:

@@ -65,11 +65,7 @@ class Snapshot:
 
 
 class State:
-    """Takes one use after the other.
-
-    Args:
-        rules: By which verdicts are given.
-    """
+    """Takes one use after the other."""
 
     def __init__(self, rules: RuleBook) -> None:
         self._rules = rules

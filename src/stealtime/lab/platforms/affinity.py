@@ -43,13 +43,7 @@ def pin_thread(tid: int, cpus: Iterable[int]) -> None:
 
 
 def list_threads(pid: int, role_of: dict[int, Role] | None = None, default: Role = "emulator") -> list[HostThread]:
-    """Give the threads of a process with the CPUs that the kernel allows them now; none if it is gone.
-
-    Args:
-        pid: The process.
-        role_of: The roles of some of its threads, by thread id.
-        default: The role of the others.
-    """
+    """Give the threads of a process with the CPUs that the kernel allows them now; none if it is gone."""
     try:
         return list_shown_threads(shown_process(pid), role_of, default)
     except MachineError:

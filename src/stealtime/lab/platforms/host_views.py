@@ -45,13 +45,7 @@ class HostDelays:
 
 
 def look(threads: Iterable[int], cpus: Iterable[int], proc: Path = _PROC) -> HostLook:
-    """Read the counters of host threads and host CPUs.
-
-    Args:
-        threads: Thread ids on the host.
-        cpus: CPUs of the host.
-        proc: Another one in tests.
-    """
+    """Read the counters of host threads and host CPUs."""
     counted = {thread: _schedstat(thread, proc) for thread in threads}
     run_ns, run_delay_ns = (
         {thread: found if isinstance(found, str) else found[column] for thread, found in counted.items()}

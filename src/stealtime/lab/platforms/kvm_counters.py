@@ -122,11 +122,7 @@ class CountersGained:
 
 
 async def look(monitor: "QemuMonitor") -> CountersLook | Absent:
-    """Read the counters of every virtual CPU; where QEMU has none to give, say why. It raises nothing.
-
-    Args:
-        monitor: Of a QEMU that runs its guest under KVM.
-    """
+    """Read the counters of every virtual CPU; where QEMU has none to give, say why. It raises nothing."""
     question = {
         "target": "vcpu",
         "providers": [{"provider": "kvm", "names": [counter.name for counter in COUNTERS]}],

@@ -95,13 +95,6 @@ async def await_agent(
 ) -> AgentHello:
     """Wait until the agent of a machine that is coming up says hello.
 
-    Args:
-        platform: For messages.
-        connection: The agent's channel.
-        process: What the machine runs in.
-        request: Holds how long it may take.
-        logs: Where to look for the end of the machine's log, the likeliest first.
-
     Raises:
         MachineError: It said nothing in time, or it ended.
         StealtimeError: The agent is of another version.

@@ -200,11 +200,7 @@ def _facts(program: str, initramfs: Initramfs) -> dict[str, str]:
 
 
 def kernel_threads(threads: Sequence[HostThread]) -> list[int]:
-    """Give the host thread ids of the guest's kernel: of the process that traces those which run the guest's programs.
-
-    Args:
-        threads: All threads of the guest.
-    """
+    """Give the threads of the guest's kernel: of the process that traces those which run the guest's programs."""
     tracers = {_tracer(thread.tid) for thread in threads}
     return sorted(thread.tid for thread in threads if thread.tid in tracers)
 

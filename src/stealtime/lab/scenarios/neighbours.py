@@ -103,12 +103,7 @@ class Neighbour:
         return [replace(thread, role="neighbour") for thread in self.machine.threads()]
 
     async def start(self, work: Work, folder: Path) -> None:
-        """Start its load, or get ready for the work.
-
-        Args:
-            work: Of the machine under test.
-            folder: Where its tables are put.
-        """
+        """Start its load, or get ready for the work."""
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
         before = await self.machine.connection.exchange_clocks()
         counts = self._count([thread.tid for thread in self.machine.threads() if thread.role == "vcpu"])

@@ -82,13 +82,7 @@ class Seen:
 
 
 def look(cpus: tuple[int, ...], proc: Path = PROC, clock_ns: Callable[[], int] = time.monotonic_ns) -> StrangerLook:
-    """Look at the host now.
-
-    Args:
-        cpus: The CPUs to watch.
-        proc: Another one in tests.
-        clock_ns: The same.
-    """
+    """Look at the host now."""
     processes = read_processes(proc)
     root = own_id(proc)
     own = frozenset() if root is None else frozenset(descendants(processes, root))

@@ -56,12 +56,7 @@ class HostTracer:
         return True
 
     async def stop(self, trial: int, folder: Path) -> TraceResult | None:
-        """End the recording of ``trial``; give None if there is none.
-
-        Args:
-            trial: As started.
-            folder: Where ``trace.arrows`` is written.
-        """
+        """End the recording of ``trial``; give None if there is none."""
         if self._connection is None or self._recording != trial:
             return None
         self._recording = None

@@ -16,7 +16,7 @@ from stealtime.studies.stretch.analysis.model import Guest
 from stealtime.studies.stretch.analysis.provisioning import judged
 from stealtime.studies.stretch.analysis.recorded import Moment, moment_of
 from stealtime.studies.stretch.analysis.relate import relate
-from stealtime.studies.stretch.page.figures import lost_axis, lost_bars, predicted_against_native, stretch_axis
+from stealtime.studies.stretch.page.figures import lost_axis, lost_bars, place, predicted_against_native, stretch_axis
 from stealtime.studies.stretch.page.over_time import charts
 from stealtime.studies.stretch.page.section import section
 from stealtime.studies.stretch.study import STUDY
@@ -142,11 +142,11 @@ def test_too_few_repetitions_and_other_work_are_not_judged() -> None:
     assert few.against_native is not None
     assert few.against_native.low is None
     assert few.against_native.because == "one side has 3 valid repetitions, 4 are needed"
-    assert wording.stretch_words(few.against_native).endswith("(not judged)")
+    assert wording.against_words(few.against_native).endswith("(not judged)")
     assert other.against_native is not None
     assert other.against_native.ratio is None
     assert "checksums differ" in (other.against_native.because or "")
-    assert wording.stretch_words(other.against_native) == ABSENT
+    assert wording.against_words(other.against_native) == ABSENT
 
 
 def test_a_cell_that_failed_everywhere_has_no_stretch_and_no_base() -> None:
@@ -160,7 +160,7 @@ def test_figures_lie_on_their_axes() -> None:
     cells = related()
     axis = stretch_axis(cells)
     assert predicted_against_native(cells[2], cells) == pytest.approx(2 * 1.0 / 0.504, rel=0.01)
-    assert axis.place(axis.low) == 0.0
+    assert place(axis, axis.low) == 0.0
     assert 3 <= len(axis.ticks) <= 8
     bars = lost_bars(cells, lost_axis(cells))
     assert [bar.title for bar in bars] == ["uml half", "uml overcommitted"]
@@ -232,11 +232,11 @@ def test_the_axis_of_waits_has_round_marks_of_a_fitting_unit(factor: float, unit
 
     drawn = [None if one is None else replace(one, moments=tuple(map(scaled, one.moments))) for one in recordings()]
     found = charts(related(), drawn)
-    assert found.waits[0].words == f"0 {unit}"
-    assert found.waits[-1].words == f"{longest:g} {unit}"
+    assert found.waits[0][1] == f"0 {unit}"
+    assert found.waits[-1][1] == f"{longest:g} {unit}"
     # The longest wait is 3.2 of that unit: just above the last mark.
     top = min(
         point.y for line in found.charts[2].lines if line.kind == "dispatch" for piece in line.pieces for point in piece
     )
-    assert 0.0 < top < found.waits[-1].place
+    assert 0.0 < top < found.waits[-1][0]
     assert charts(related(), [None] * 3).waits == ()

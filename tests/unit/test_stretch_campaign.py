@@ -19,7 +19,7 @@ from stealtime.lab.platforms.kvm_counters import CountersGained
 from stealtime.report.claims.library import find_published
 from stealtime.store.model import PlatformRecord
 from stealtime.store.run import Trial, find_run
-from stealtime.studies.stretch.analysis.cell import figures_of
+from stealtime.studies.stretch.analysis.cell import summarize_cell
 from stealtime.studies.stretch.analysis.model import StretchCell
 from stealtime.studies.stretch.probes import CONTEND
 from stealtime.studies.stretch.results import Contention
@@ -169,7 +169,7 @@ def test_time_outside_of_the_guest_is_known_where_kvm_tells_all_of_it(
             "host_views": views.model_copy(update={"run_ns": run_ns, "guest_ns": guest_ns}),
             "hypervisor_counters": Absent(absent="not KVM") if counted is None else counters,
         }
-        return figures_of([Trial(guest.folder, guest.record.model_copy(update=update))])
+        return summarize_cell([Trial(guest.folder, guest.record.model_copy(update=update))])
 
     whole = figures(in_guest_ns, counts)
     assert whole.repetitions[0].outside_guest_s == pytest.approx(0.35)

@@ -66,19 +66,24 @@ class TableOfWords:
     """Columns whose names are not broken where the terminal is narrow."""
     invalid: tuple[int, ...] = ()
     """Rows that must not be used, by number, as the page shows them."""
+    wide: int = 0
+    """How many columns, from the right, there is room for on the page alone."""
 
 
-def printed(tables: Sequence[TableOfWords]) -> list[RenderableType]:
-    """Give such tables as they are printed, with a line between them."""
-    parts: list[RenderableType] = []
-    for one in tables:
-        table = new_table(one.title)
-        for number, head in enumerate(one.heads):
-            table.add_column(head, justify="left" if number < one.named else "right", no_wrap=number in one.whole)
-        for row in one.rows:
-            table.add_row(*row)
-        parts += [table, Text()]
-    return parts
+def printed(table: TableOfWords) -> Table:
+    """Give such a table as it is printed."""
+    shown = len(table.heads) - table.wide
+    drawn = new_table(table.title)
+    for number, head in enumerate(table.heads[:shown]):
+        drawn.add_column(head, justify="left" if number < table.named else "right", no_wrap=number in table.whole)
+    for row in table.rows:
+        drawn.add_row(*row[:shown])
+    return drawn
+
+
+def printed_each(tables: Sequence[TableOfWords]) -> list[RenderableType]:
+    """Give several of them, with a line below each."""
+    return [part for one in tables for part in (printed(one), Text())]
 
 
 def unit_for(values: Sequence[float | None]) -> tuple[str, float]:

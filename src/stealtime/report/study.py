@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 class ReportedStudy(Study):
     """One question, with its own probes, results, analysis and pages.
 
-    One whose figures are declared extends ``report.catalogue.study.CatalogueStudy``, which has all of the rest.
+    What computes and draws is named by :func:`late`. One whose figures are declared extends
+    ``report.catalogue.study.CatalogueStudy``, which has all of the rest.
     """
 
     @property
@@ -52,7 +54,7 @@ class ReportedStudy(Study):
 
     def own(self, summary: "RunSummary") -> list[Any]:
         """Give its cells of a run."""
-        return [cell for cell in summary.cells if isinstance(cell, self.figures) and cell.study == self.name]
+        return [cell for cell in summary.cells_of(self.figures) if cell.study == self.name]
 
     @abstractmethod
     def tables(self, summary: "RunSummary") -> "RenderableType":
@@ -77,3 +79,25 @@ class ReportedStudy(Study):
     @abstractmethod
     def compare_cells(self, a: Any, b: Any) -> "CellComparison":
         """Compare one of its cells, as ``figures`` hold it, in two runs."""
+
+
+class _Late:
+    """A part of a study, by the place of its module within the package of the study."""
+
+    def __init__(self, place: str) -> None:
+        self._module, _, self._name = place.partition(":")
+
+    def __set_name__(self, study: type, _attribute: str) -> None:
+        self._module = f"{study.__module__.rpartition('.')[0]}.{self._module}"
+
+    def __get__(self, study: object | None, _class: type) -> Any:
+        return self if study is None else getattr(import_module(self._module), self._name)
+
+
+def late(place: str) -> Any:
+    """Have a study use a part of its package that is loaded once it is asked for: a run needs nothing that draws.
+
+    Args:
+        place: ``MODULE:NAME``, such as ``analysis.cell:summarize_cell``. A function is called without the study.
+    """
+    return _Late(place)

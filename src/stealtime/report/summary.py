@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Discriminator, Field, Tag
 
@@ -19,6 +19,7 @@ from stealtime.vocabulary.readings import Facts
 
 SCHEMA_VERSION = 2
 """Of :class:`RunSummary`; rises when an older reader could misunderstand a newer document."""
+_Cell = TypeVar("_Cell", bound=CellFigures)
 
 
 def _any_cell() -> Any:
@@ -57,3 +58,7 @@ class RunSummary(Figures):
     """What was found of the host just before the run."""
     gate: Gate | None = None
     """The cells held against ``run --max-overhead``; None where that was not asked for, as by ``show``."""
+
+    def cells_of(self, model: type[_Cell]) -> list[_Cell]:
+        """Give the cells whose figures are of a model: those of a study."""
+        return [cell for cell in self.cells if isinstance(cell, model)]

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stealtime.report.catalogue.shown import ShownStudy
-from stealtime.report.study import ReportedStudy
+from stealtime.report.study import ReportedStudy, late
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from stealtime.report.catalogue.cell import CatalogueCell
     from stealtime.report.claims.measurement import Measurement
-    from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
     from stealtime.store.model import TrialRecord
@@ -21,27 +20,20 @@ if TYPE_CHECKING:
 class CatalogueStudy(ShownStudy, ReportedStudy):
     """A study by its probes and its catalogue; what computes and draws is loaded once that is asked for."""
 
-    @property
-    def figures(self) -> "type[CatalogueCell]":
-        """Medians and sums of the declared figures."""
-        from stealtime.report.catalogue.cell import CountedCell
-
-        return CountedCell
+    figures = late("cell:CountedCell")
+    compare_cells = late("comparison:compare_cells")
 
     def unusable(self, records: "Sequence[TrialRecord]") -> "Sequence[Sequence[str]]":
-        """Say what the catalogue knows against each result."""
         from stealtime.report.catalogue.validity import unusable
 
         return unusable(self.catalogue, records)
 
     def summarize_cell(self, trials: "Sequence[Trial]") -> "CatalogueCell":
-        """Put each figure's repetitions together."""
         from stealtime.report.catalogue.cell import summarize_cell
 
         return summarize_cell(self.name, self.catalogue, self.figures, trials)
 
     def tables(self, summary: "RunSummary") -> "RenderableType":
-        """Give the tables of the catalogue, with the circumstances."""
         from stealtime.report.catalogue.terminal import report_of
         from stealtime.report.terminal.circumstances import with_circumstances
 
@@ -49,20 +41,12 @@ class CatalogueStudy(ShownStudy, ReportedStudy):
         return with_circumstances(report_of(self, own), summary, own)
 
     def section(self, _run: "Run", summary: "RunSummary") -> "Section":
-        """Draw the same tables, and its pictures."""
         from stealtime.report.catalogue.page import section_of
 
         return section_of(self, self.own(summary))
 
     def measurement(self, cell: Any, figure: str) -> "Measurement":
-        """Give the median of a figure over the repetitions."""
         from stealtime.report.claims.measurement import Measurement
 
         found = cell.figure(figure)
         return Measurement(value=found.p50, of_repetitions=tuple(found.of_repetitions))
-
-    def compare_cells(self, a: Any, b: Any) -> "CellComparison":
-        """Compare each figure's repetitions."""
-        from stealtime.report.catalogue.comparison import compare_cells
-
-        return compare_cells(a, b)

@@ -8,11 +8,11 @@ from rich.text import Text
 from stealtime.report.catalogue.cell import CatalogueCell
 from stealtime.report.catalogue.rows import remarks_of, tables_of
 from stealtime.report.catalogue.shown import ShownStudy
-from stealtime.report.plain_table import printed
+from stealtime.report.plain_table import printed_each
 
 
 def report_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> RenderableType:
     """Give the tables of a study, its conclusions, and how to read them."""
     conclusions = study.conclusions(cells)
     lines = [*conclusions, *([""] if conclusions else []), *remarks_of(study, cells)]
-    return Group(*printed(tables_of(study, cells)), *map(Text, lines))
+    return Group(*printed_each(tables_of(study, cells)), *map(Text, lines))

@@ -48,11 +48,6 @@ def _words(parameters: Mapping[str, JsonValue]) -> list[str]:
     return [*([str(given)] if given else drawn), str(parameters.get("policy", "?")), *others]
 
 
-def set_words(cell: "RealTimeCell") -> str:
-    """Name the task set of a cell."""
-    return describe(cell.parameters)
-
-
 def set_order(cell: "RealTimeCell") -> tuple[str, int]:
     """Give what sets are sorted by: what they have in common, then how many tasks there are."""
     count = cell.parameters.get("tasks_per_cpu")
@@ -62,7 +57,7 @@ def set_order(cell: "RealTimeCell") -> tuple[str, int]:
 def invalid_sentences(cells: "Sequence[RealTimeCell]") -> list[str]:
     """Say of each invalid cell why it is."""
     return [
-        f"{cell.platform}, {cell.scenario}, {set_words(cell)} is invalid: {reason}"
+        f"{cell.platform}, {cell.scenario}, {describe(cell.parameters)} is invalid: {reason}"
         for cell in cells
         for reason in cell.reasons
     ]

@@ -1,41 +1,118 @@
-"""Tables of stretch, of lost seconds and of predictions: the rows of the terminal and of the page."""
+"""The tables of a kind of work, with what is said below each: the same in the terminal and on the page."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 from textwrap import fill
 
 from stealtime.report import notation
-from stealtime.report.plain_table import TableOfWords
+from stealtime.report.plain_table import INVALID_MARK, TableOfWords
+from stealtime.studies.stretch import wording
 from stealtime.studies.stretch.analysis.lost import PARTS, shown_parts
-from stealtime.studies.stretch.analysis.model import StretchCell
-from stealtime.studies.stretch.wording import GUEST_PARTS, against_words, guest_rows, part_words, spread_words
+from stealtime.studies.stretch.analysis.model import AlikeGuest, StretchCell
 
 _NAMED = "platform, scenario"
+_AGAINST = ("against native", "against itself alone")
 _HEAD_WIDTH = 14
+_GUEST_PARTS = {"cpu_wait": "waiting for a CPU", "quota": "its quota"}
+"""The parts of lost seconds that are told of each guest, in percent of its elapsed time."""
 
 
-def guests_table(cells: Sequence[StretchCell]) -> TableOfWords:
-    """Compare the guests that did the same work together; no row where there are none."""
+@dataclass(frozen=True)
+class Told:
+    """A table, and what is to be known of it. One without rows is not shown."""
+
+    table: TableOfWords
+    sentences: Sequence[str] = ()
+
+
+class Work:
+    """The cells of one kind of work.
+
+    Attributes:
+        title: The name of the work.
+        cells: All of them.
+        stretch: How many times as long it takes.
+        guests: Each of the guests that did the same work together.
+        lost: Where the seconds went that it took longer than natively.
+        predictions: What models say, beside what was measured.
+        provisioning: Whether host and machine had too many or too few CPUs.
+    """
+
+    def __init__(self, title: str, cells: Sequence[StretchCell]) -> None:
+        self.title, self.cells = title, cells
+        self.stretch = Told(
+            _stretch_table(title, cells),
+            [
+                wording.bases_sentence(cells),
+                *wording.not_judged_sentences(cells),
+                *wording.invalid_sentences(cells),
+            ],
+        )
+        self.guests = Told(_guests_table(cells), [wording.EACH_NOTE, *wording.priority_sentences(cells)])
+        self.lost = Told(_lost_table(cells), [*wording.exits_sentences(cells), *wording.absent_sentences(cells)])
+        self.predictions = Told(_prediction_table(cells), wording.one_more_sentences(cells))
+        self.provisioning = Told(_provisioning_table(cells))
+
+
+def works_of(cells: Sequence[StretchCell]) -> list[Work]:
+    """Give the kinds of work of a run, in the order in which they were first done."""
+    works: dict[str, list[StretchCell]] = {}
+    for cell in cells:
+        works.setdefault(wording.work_words(cell), []).append(cell)
+    return [Work(title, own) for title, own in works.items()]
+
+
+def _stretch_table(work: str, cells: Sequence[StretchCell]) -> TableOfWords:
+    rows = [
+        (
+            cell.platform + ("" if cell.valid else f" {INVALID_MARK}"),
+            cell.scenario,
+            wording.guest_words(cell),
+            wording.beside_words(cell),
+            str(len(cell.repetitions)),
+            _elapsed(cell),
+            wording.against_words(cell.against_native)
+            + (" (not alone)" if cell.company and cell.against_native else ""),
+            wording.against_words(cell.against_alone),
+            wording.iteration_words(cell.iterations),
+        )
+        for cell in cells
+    ]
+    heads = ("platform", "scenario", "machine", "beside it", "n", "elapsed", *_AGAINST)
+    return TableOfWords(
+        f"Stretch: how many times as long the same work takes ({work})",
+        (*heads, "one iteration: median, 95 %, longest"),
+        rows,
+        named=4,
+        invalid=tuple(number for number, cell in enumerate(cells) if not cell.valid),
+        wide=1,
+    )
+
+
+def _elapsed(guest: StretchCell | AlikeGuest) -> str:
+    return notation.duration(median(guest.elapsed_s) * 1e9) if guest.repetitions else notation.ABSENT
+
+
+def _guests_table(cells: Sequence[StretchCell]) -> TableOfWords:
     rows = [
         (
             "" if number else cell.title,
-            row.name,
-            notation.duration(median(row.guest.elapsed_s) * 1e9),
-            against_words(row.guest.against_native),
-            against_words(row.guest.against_alone),
-            *(part_words(row.guest, part) for part in GUEST_PARTS),
-            "" if number else spread_words(cell),
+            name,
+            _elapsed(guest),
+            wording.against_words(guest.against_native),
+            wording.against_words(guest.against_alone),
+            *(wording.part_words(guest, part) for part in _GUEST_PARTS),
+            "" if number else wording.spread_words(cell),
         )
         for cell in cells
-        for number, row in enumerate(guest_rows(cell) if cell.alike else [])
+        for number, (name, guest) in enumerate(wording.named_guests(cell) if cell.alike else [])
     ]
-    heads = ("guest", "elapsed", "against native", "against itself alone", *GUEST_PARTS.values(), "fastest to slowest")
-    title = "Each of the guests that did the same work together"
-    return TableOfWords(title, (_NAMED, *heads), rows, named=2, whole=(0,))
+    heads = (_NAMED, "guest", "elapsed", *_AGAINST, *_GUEST_PARTS.values(), "fastest to slowest")
+    return TableOfWords("Each of the guests that did the same work together", heads, rows, named=2, whole=(0,))
 
 
-def lost_table(cells: Sequence[StretchCell]) -> TableOfWords:
-    """Split what the work took longer than natively; no row where nothing was measured natively."""
+def _lost_table(cells: Sequence[StretchCell]) -> TableOfWords:
     shown = shown_parts(cells)
     rows = []
     for cell in cells:
@@ -47,8 +124,7 @@ def lost_table(cells: Sequence[StretchCell]) -> TableOfWords:
     return TableOfWords("Where the seconds went that it takes longer than natively", heads, rows, whole=(0,))
 
 
-def prediction_table(cells: Sequence[StretchCell]) -> TableOfWords:
-    """Put predictions beside what was measured; no row where no machine was measured alone and beside others."""
+def _prediction_table(cells: Sequence[StretchCell]) -> TableOfWords:
     rows = [
         (
             cell.title,
@@ -68,3 +144,13 @@ def prediction_table(cells: Sequence[StretchCell]) -> TableOfWords:
     models = ("shared", "residual", "entitled", "closed N v/m", "utilization", "all busy", "1/(1-rho^m)", "M/M/m")
     title = "Stretch against itself alone, measured and predicted"
     return TableOfWords(title, (_NAMED, "measured", *models), rows, whole=(0,))
+
+
+def _provisioning_table(cells: Sequence[StretchCell]) -> TableOfWords:
+    rows = [
+        (cell.title, one.subject, wording.verdict_words(one), "; ".join(one.evidence))
+        for cell in cells
+        for one in cell.provisioning
+    ]
+    title = "Provisioning while the work was done, by the rules of `stealtime advise`"
+    return TableOfWords(title, (_NAMED, "of the", "verdict", "by"), rows, named=4, whole=(0,))

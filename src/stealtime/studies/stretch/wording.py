@@ -1,23 +1,27 @@
 """What is said of stretch, in the tables of the terminal and on the page."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 
 from pydantic import JsonValue
 
 from stealtime.report import notation
-from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, Provisioning, Stretch, StretchCell
+from stealtime.studies.stretch.analysis.model import (
+    AlikeGuest,
+    Guest,
+    IterationTimes,
+    Provisioning,
+    Stretch,
+    StretchCell,
+)
 from stealtime.vocabulary.quantities import approximate_size, format_duration
 
-
-@dataclass(frozen=True)
-class GuestRow:
-    """A line of the table of guests that did the same work."""
-
-    name: str
-    guest: StretchCell | AlikeGuest
+EACH_NOTE = (
+    "They started together. Who ends first leaves CPUs to the others, so guests with less right are stretched less "
+    "than they would be by guests that go on."
+)
+"""What is to be known of the times of each guest."""
 
 
 def work_words(cell: StretchCell) -> str:
@@ -29,7 +33,6 @@ def work_words(cell: StretchCell) -> str:
 
 
 def _parameter_words(name: str, value: JsonValue) -> str:
-    """Give a parameter with its unit, which is in its name."""
     *words, unit = name.split("_")
     match unit, value:
         case "ns", 0:
@@ -43,9 +46,9 @@ def _parameter_words(name: str, value: JsonValue) -> str:
     return f"{name.replace('_', ' ')} {value}"
 
 
-def stretch_words(one: Stretch) -> str:
-    """Give the ratio with its interval: ``2.01x (1.98 to 2.04)``."""
-    if one.ratio is None:
+def against_words(one: Stretch | None) -> str:
+    """Give the ratio with its interval: ``2.01x (1.98 to 2.04)``; a dash where there is none, or no base."""
+    if one is None or one.ratio is None:
         return notation.ABSENT
     if one.low is None or one.high is None:
         return f"{notation.ratio(one.ratio)} (not judged)"
@@ -53,9 +56,11 @@ def stretch_words(one: Stretch) -> str:
     return f"{notation.ratio(one.ratio)} ({low} to {high})"
 
 
-def against_words(one: Stretch | None) -> str:
-    """Give the same; a dash where there is no base."""
-    return notation.ABSENT if one is None else stretch_words(one)
+def iteration_words(times: IterationTimes | None) -> str:
+    """Give the median, the 95th percentile and the longest of single iterations."""
+    if times is None:
+        return notation.ABSENT
+    return ", ".join(notation.duration(each_ms * 1e6) for each_ms in (times.p50_ms, times.p95_ms, times.max_ms))
 
 
 def guest_words(cell: StretchCell) -> str:
@@ -84,10 +89,10 @@ def beside_words(cell: StretchCell) -> str:
     return "; ".join(words) or "nothing"
 
 
-def guest_rows(cell: StretchCell) -> list[GuestRow]:
+def named_guests(cell: StretchCell) -> list[tuple[str, StretchCell | AlikeGuest]]:
     """Name the machine and its neighbours that did the same, each with what it may have: ``itself, weight 300``."""
-    own = GuestRow(", ".join(["itself", *_share_words(cell.itself)]), cell)
-    return [own, *(GuestRow(", ".join([one.name, *_share_words(one.guest)]), one) for one in cell.alike)]
+    own = (", ".join(["itself", *_share_words(cell.itself)]), cell)
+    return [own, *((", ".join([one.name, *_share_words(one.guest)]), one) for one in cell.alike)]
 
 
 def part_words(guest: StretchCell | AlikeGuest, part: str) -> str:
@@ -106,15 +111,6 @@ def spread_words(cell: StretchCell) -> str:
     return f"{1 + len(cell.alike)} guests: {notation.ratio(min(known))} to {notation.ratio(max(known))}"
 
 
-GUEST_PARTS = {"cpu_wait": "waiting for a CPU", "quota": "its quota"}
-"""The parts of lost seconds that are told of each guest, in percent of its elapsed time."""
-EACH_NOTE = (
-    "They started together. Who ends first leaves CPUs to the others, so guests with less right are stretched less "
-    "than they would be by guests that go on."
-)
-"""What is to be known of the times of each guest."""
-
-
 def priority_sentences(cells: Sequence[StretchCell]) -> list[str]:
     """Say whether weights and quotas protect the favoured guests."""
     sentences = []
@@ -124,8 +120,8 @@ def priority_sentences(cells: Sequence[StretchCell]) -> list[str]:
             continue
         sentences.append(
             f"{cell.title}: {_protection(one.favoured)}: the {_guests(one.favoured_guests, 'favoured guest')} took "
-            f"{stretch_words(one.favoured)} as long as in {one.favoured.base}, the "
-            f"{_guests(one.other_guests, 'other')} {stretch_words(one.others)}."
+            f"{against_words(one.favoured)} as long as in {one.favoured.base}, the "
+            f"{_guests(one.other_guests, 'other')} {against_words(one.others)}."
         )
     return sentences
 

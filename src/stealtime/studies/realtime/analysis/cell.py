@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stealtime.store.run import Trial
 
 
-def figures_of(trials: Sequence["Trial"]) -> RealTimeCell:
+def summarize_cell(trials: Sequence["Trial"]) -> RealTimeCell:
     """Compute what became of the jobs of a cell.
 
     Args:

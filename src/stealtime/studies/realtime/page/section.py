@@ -7,14 +7,21 @@ from stealtime.report.page.line_figure import draw
 from stealtime.report.page.section import Section
 from stealtime.report.page.tables import html_of
 from stealtime.report.page.templates import rendered, templates_of
+from stealtime.report.summary import RunSummary
 from stealtime.schedulability import wording as curve_wording
 from stealtime.schedulability.page import curve_figure
+from stealtime.store.run import Run
 from stealtime.studies.realtime.analysis.decomposition import NOT_BOUNDED
-from stealtime.studies.realtime.analysis.gathered import Gathered
+from stealtime.studies.realtime.analysis.gathered import Gathered, gather
 from stealtime.studies.realtime.analysis.model import RealTimeCell
 from stealtime.studies.realtime.page.pictures import missed_figure, overhead_rows, part_bars
 from stealtime.studies.realtime.rows import tables_of
 from stealtime.studies.realtime.wording import NOTES
+
+
+def section_of(run: Run, summary: RunSummary) -> Section:
+    """Draw the cells of a run."""
+    return section(summary.cells_of(RealTimeCell), gather(run))
 
 
 def section(cells: Sequence[RealTimeCell], gathered: Gathered) -> Section:

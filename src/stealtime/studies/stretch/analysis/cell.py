@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _NS = 1e-9
 
 
-def figures_of(trials: Sequence["Trial"]) -> StretchCell:
+def summarize_cell(trials: Sequence["Trial"]) -> StretchCell:
     """Compute what the work of a cell took in each valid repetition.
 
     Args:

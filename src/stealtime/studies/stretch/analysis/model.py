@@ -9,8 +9,6 @@ from stealtime.lab.platforms.traits import traits_of
 from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import Bounded, CellFigures
 
-STUDY_NAME = "stretch"
-
 
 class Repetition(Figures):
     """One valid repetition. What the tasks did is summed over them, what CPUs did over the CPUs."""

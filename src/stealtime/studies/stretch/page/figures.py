@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stealtime.report.notation import three_digits
+from stealtime.report.page.line_figure import Axis, round_values
 from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import StretchCell
 
@@ -11,38 +12,11 @@ WIDTH = 640.0
 """Of the drawing area, in the units of the SVG."""
 ROW = 30.0
 _TICKS = 6
-_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 COLOURS = (
     "#8c959f", "#c24e00", "#0072b2", "#6a3fb5", "#66c2a5", "#007a5a", "#8c3b2a", "#e78ac3", "#a8487f", "#e3b341",
     "#56b4e9", "#4d6b1a", "#d0d7de",
 )  # fmt: skip
 """Of the parts of lost seconds in their order, the last one of what is unexplained."""
-
-
-@dataclass(frozen=True)
-class Axis:
-    """From values to places."""
-
-    low: float
-    high: float
-
-    def place(self, value: float) -> float:
-        """Give the distance from the left."""
-        return (value - self.low) / (self.high - self.low) * WIDTH
-
-    @property
-    def ticks(self) -> list[float]:
-        """Round values that are marked."""
-        wanted = (self.high - self.low) / _TICKS
-        size = 1.0
-        while size * 10 <= wanted:
-            size *= 10
-        while size > wanted:
-            size /= 10
-        step = next(one * size for one in _STEPS if one * size >= wanted)
-        first = int(self.low / step) - 1
-        values = [round(step * number, 10) for number in range(first, first + 3 * _TICKS)]
-        return [value for value in values if self.low <= value <= self.high]
 
 
 @dataclass(frozen=True)
@@ -82,6 +56,17 @@ class Bar:
     words: str
 
 
+def place(axis: Axis, value: float) -> float:
+    """Give the distance from the left."""
+    return axis.share(value) * WIDTH
+
+
+def marked(low: float, high: float, unit: str = "") -> Axis:
+    """Give an axis between two ends, with marks at round values."""
+    ticks = tuple((value, f"{value:g}{unit}") for value in round_values(low, high, _TICKS))
+    return Axis("", low, high, ticks)
+
+
 def stretch_axis(cells: Sequence[StretchCell]) -> Axis:
     """From no stretch to a little more than the largest."""
     ends = [one.high or one.ratio or 1.0 for cell in cells if (one := cell.against_native) is not None]
@@ -89,10 +74,10 @@ def stretch_axis(cells: Sequence[StretchCell]) -> Axis:
         each.against_native.ratio or 1.0 for cell in cells for each in cell.alike if each.against_native is not None
     ]
     ends += [value for cell in cells if (value := predicted_against_native(cell, cells)) is not None]
-    return Axis(0.0, 1.08 * max([1.0, *ends]))
+    return marked(0.0, 1.08 * max([1.0, *ends]))
 
 
-def stretch_rows(cells: Sequence[StretchCell], axis: Axis) -> list[Measured]:
+def measured_rows(cells: Sequence[StretchCell], axis: Axis) -> list[Measured]:
     """Give a row for each cell that was measured against native."""
     rows = []
     for cell in cells:
@@ -105,13 +90,13 @@ def stretch_rows(cells: Sequence[StretchCell], axis: Axis) -> list[Measured]:
             Measured(
                 title=cell.title,
                 words=f"{three_digits(one.ratio)} ({'not judged' if ends is None else ' to '.join(ends)})",
-                at=axis.place(one.ratio),
-                low=None if one.low is None else axis.place(one.low),
-                high=None if one.high is None else axis.place(one.high),
-                predicted=None if predicted is None else axis.place(predicted),
+                at=place(axis, one.ratio),
+                low=None if one.low is None else place(axis, one.low),
+                high=None if one.high is None else place(axis, one.high),
+                predicted=None if predicted is None else place(axis, predicted),
                 predicted_words="" if predicted is None else f"predicted {three_digits(predicted)}",
                 guests=[
-                    (axis.place(ratio), f"{guest.name}: {three_digits(ratio)}")
+                    (place(axis, ratio), f"{guest.name}: {three_digits(ratio)}")
                     for guest in cell.alike
                     if guest.against_native is not None and (ratio := guest.against_native.ratio) is not None
                 ],
@@ -136,7 +121,7 @@ def lost_axis(cells: Sequence[StretchCell]) -> Axis:
     values = [[*one.parts_s.values(), one.unexplained_s] for cell in cells if (one := cell.lost) is not None]
     low = min([0.0, *(sum(part for part in parts if part < 0) for parts in values)])
     high = max([1e-3, *(sum(part for part in parts if part > 0) for parts in values)])
-    return Axis(1.05 * low, 1.05 * high)
+    return marked(1.05 * low, 1.05 * high, " s")
 
 
 def lost_bars(cells: Sequence[StretchCell], axis: Axis) -> list[Bar]:
@@ -153,9 +138,9 @@ def lost_bars(cells: Sequence[StretchCell], axis: Axis) -> list[Bar]:
                 continue
             begin = ends[value > 0]
             ends[value > 0] = begin + value
-            places = sorted((axis.place(begin), axis.place(begin + value)))
+            places = sorted((place(axis, begin), place(axis, begin + value)))
             parts.append(Part(name, f"{name}: {value:.3f} s", places[0], places[1] - places[0], colour))
-        bars.append(Bar(cell.title, parts, axis.place(lost.lost_s), f"{lost.lost_s:.3f} s longer"))
+        bars.append(Bar(cell.title, parts, place(axis, lost.lost_s), f"{lost.lost_s:.3f} s longer"))
     return bars
 
 

@@ -7,22 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stealtime.report import notation
+from stealtime.report.page.line_figure import Axis, Point
 from stealtime.studies.stretch.analysis.model import StretchCell
 from stealtime.studies.stretch.analysis.recorded import Moment, Recording
-from stealtime.studies.stretch.page.figures import WIDTH, Axis
+from stealtime.studies.stretch.page.figures import marked, place
 
 HEIGHT = 130.0
 """Of the drawing area, in the units of the SVG."""
 _UNITS_NS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
-
-
-@dataclass(frozen=True)
-class Point:
-    """One value."""
-
-    x: float
-    y: float
-    words: str
 
 
 @dataclass(frozen=True)
@@ -32,14 +24,6 @@ class Line:
     kind: str
     """Its class in the style sheet."""
     pieces: tuple[tuple[Point, ...], ...]
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A mark of an axis."""
-
-    place: float
-    words: str
 
 
 @dataclass(frozen=True)
@@ -57,9 +41,10 @@ class Charts:
     """Those of one kind of work, with their axes."""
 
     charts: tuple[Chart, ...]
-    seconds: tuple[Tick, ...]
-    percent: tuple[Tick, ...]
-    waits: tuple[Tick, ...]
+    seconds: tuple[tuple[float, str], ...]
+    """Marks of the axis, each with its words; so are the two below."""
+    percent: tuple[tuple[float, str], ...]
+    waits: tuple[tuple[float, str], ...]
     """There are none where no virtual CPU was seen to be dispatched."""
 
 
@@ -80,21 +65,21 @@ def charts(cells: Sequence[StretchCell], recordings: Sequence[Recording | None])
         recordings: In the order of the cells; None where there is none.
     """
     moments = [moment for one in recordings if one is not None for moment in one.moments]
-    seconds = Axis(0.0, max([1.0, *(moment.at_s for moment in moments)]))
+    seconds = marked(0.0, max([1.0, *(moment.at_s for moment in moments)]), " s")
     longest_ns = max((one.wait_per_dispatch_ns or 0.0 for one in moments), default=0.0)
     unit, unit_ns = next(one for one in _UNITS_NS if longest_ns >= one[1] or one[1] == 1.0)
     # On a scale of its unit, so that the marks are round.
-    right = Axis(0.0, 1.05 * longest_ns / unit_ns) if longest_ns > 0 else None
-    left = Axis(0.0, 105.0)
+    right = marked(0.0, 1.05 * longest_ns / unit_ns, f" {unit}") if longest_ns > 0 else None
+    left = marked(0.0, 105.0)
     return Charts(
         charts=tuple(
             _chart(cell, one, _Axes(seconds, left, right, unit_ns))
             for cell, one in zip(cells, recordings, strict=True)
             if one
         ),
-        seconds=tuple(Tick(seconds.place(value), f"{value:g} s") for value in seconds.ticks),
-        percent=tuple(Tick(_height(value, left), f"{value} %") for value in (0, 25, 50, 75, 100)),
-        waits=() if right is None else tuple(Tick(_height(value, right), f"{value:g} {unit}") for value in right.ticks),
+        seconds=tuple((place(seconds, value), words) for value, words in seconds.ticks),
+        percent=tuple((_height(value, left), f"{value} %") for value in (0, 25, 50, 75, 100)),
+        waits=() if right is None else tuple((_height(value, right), words) for value, words in right.ticks),
     )
 
 
@@ -118,10 +103,8 @@ def _chart(cell: StretchCell, recording: Recording, axes: _Axes) -> Chart:
             if found is None:
                 pieces.append([])
             else:
-                at = Point(
-                    axes.seconds.place(moment.at_s), _height(found, axis), f"{moment.at_s:.1f} s: {words(found)}"
-                )
-                pieces[-1].append(at)
+                x, y = place(axes.seconds, moment.at_s), _height(found, axis)
+                pieces[-1].append(Point(x, y, f"{moment.at_s:.1f} s: {words(found)}"))
         return Line(kind, tuple(tuple(piece) for piece in pieces if piece))
 
     def percent(value: float) -> str:
@@ -145,4 +128,4 @@ def _chart(cell: StretchCell, recording: Recording, axes: _Axes) -> Chart:
 
 def _height(value: float, axis: Axis) -> float:
     """Give the distance from the top; what is beyond the axis lies on its end."""
-    return HEIGHT * (1.0 - min(1.0, axis.place(value) / WIDTH))
+    return HEIGHT * (1.0 - min(1.0, axis.share(value)))

@@ -1,4 +1,4 @@
-"""What ``show`` prints of traced trials: where start latencies go, and why they are not bounded."""
+"""What is printed of real time: deadlines and latencies, and where the start latencies of traced trials go."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,17 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from stealtime.report import notation
-from stealtime.report.plain_table import new_table
+from stealtime.report.plain_table import new_table, printed_each
+from stealtime.report.summary import RunSummary
+from stealtime.report.terminal.circumstances import with_circumstances
 from stealtime.schedulability.measured import Unmeasured
-from stealtime.studies.realtime.analysis.decomposition import NOT_BOUNDED, PARTS, Decomposition
+from stealtime.store.run import Run
+from stealtime.studies.realtime.analysis.decomposition import NOT_BOUNDED, PARTS, Decomposition, decompose
+from stealtime.studies.realtime.analysis.model import RealTimeCell
+from stealtime.studies.realtime.analysis.overhead_source import measured_trials
+from stealtime.studies.realtime.analysis.tracing_shift import tracing_sentences
+from stealtime.studies.realtime.rows import tables_of
+from stealtime.studies.realtime.wording import NOTES, invalid_sentences
 
 _HEADINGS = {
     "event latency": "event latency",
@@ -23,16 +31,26 @@ _HEADINGS = {
 """Of the parts, as short as a column."""
 
 
-def render_parts(
-    decompositions: Sequence[Decomposition], unmeasured: Sequence[Unmeasured] = (), tracing: Sequence[str] = ()
-) -> RenderableType:
-    """Give a table: of each machine and number of tasks the average and the longest latency, part by part.
+def tables(summary: RunSummary) -> RenderableType:
+    """Give the tables of all cells of a run, with the circumstances."""
+    cells = summary.cells_of(RealTimeCell)
+    shared, found = tables_of(cells)
+    head = [] if shared is None else [Text(shared, style="bold"), Text()]
+    told = Group(*head, *printed_each(found), *map(Text, (*NOTES, *invalid_sentences(cells))), Text())
+    return with_circumstances(told, summary, cells)
 
-    Args:
-        decompositions: What could be split.
-        unmeasured: What could not.
-        tracing: What tracing cost, as far as it is known.
-    """
+
+def explanation(run: Run) -> RenderableType | None:
+    """Split the start latencies of traced trials into parts, and say why they are not bounded."""
+    measured = measured_trials(run)
+    parts = decompose(measured.of_condition)
+    return _parts(parts, measured.unmeasured, tracing_sentences(run)) if parts else None
+
+
+def _parts(
+    decompositions: Sequence[Decomposition], unmeasured: Sequence[Unmeasured], tracing: Sequence[str]
+) -> RenderableType:
+    """Give a table: of each machine and number of tasks the average and the longest latency, part by part."""
     table = new_table("Where start latencies go")
     for heading in ("machine, tasks", "split", ""):
         table.add_column(heading, no_wrap=True)

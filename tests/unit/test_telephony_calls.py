@@ -8,7 +8,6 @@ from stealtime.studies.telephony.calls.answers import gather
 from stealtime.studies.telephony.calls.figures import CallFigures, CallLoad, figures_of
 from stealtime.studies.telephony.calls.heard import voice_of
 from stealtime.studies.telephony.calls.numbers import CALLS_MAX, CallNumbers
-from stealtime.studies.telephony.calls.pictures import Drawn, delay_figure, draw_boxes, draw_time_line, time_line
 from stealtime.studies.telephony.calls.recommendation import JudgedCalls, recommend
 from stealtime.studies.telephony.calls.relays import Relays, told_relays
 from stealtime.studies.telephony.calls.results import (
@@ -23,6 +22,7 @@ from stealtime.studies.telephony.calls.results import (
 )
 from stealtime.studies.telephony.catalogue import CATALOGUE
 from stealtime.studies.telephony.limits import limits
+from stealtime.studies.telephony.page.calls import Drawn, delay_figure, draw_boxes, draw_time_line, time_line
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 

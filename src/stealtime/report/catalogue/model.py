@@ -45,9 +45,9 @@ def plain(**labels: str) -> dict[str, Figure]:
     return {name: Figure(label) for name, label in labels.items()}
 
 
-def counts(*names: str) -> dict[str, Figure]:
-    """Declare numbers of a result that are added up, each called as it is called there."""
-    return {name: Figure(name.replace("_", " "), combine="sum") for name in names}
+def counts(*names: str, **taken: Callable[[Any], float | None]) -> dict[str, Figure]:
+    """Declare numbers that are added up: those that a result has by these names, then those that are taken of it."""
+    return {name: Figure(name.replace("_", " "), taken.get(name), "sum") for name in (*names, *taken)}
 
 
 @dataclass(frozen=True)

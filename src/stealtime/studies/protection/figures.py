@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from stealtime.report.catalogue.cell import CatalogueCell
+from stealtime.report.catalogue.failovers import limits_of_failovers
 from stealtime.report.cells.model import Bounded
 from stealtime.store.model import Cell
 
@@ -38,10 +39,7 @@ class ProtectionFigures(CatalogueCell):
         return {"violations": dict(violations), "unanswered_protocols": dict(silent)}
 
     def limits_by(self, results: Sequence[Any]) -> Sequence[str]:
-        """Give a sentence for all that must not happen, and where a trial was begun anew."""
-        retries = sum(one.retries for one in results)
-        anew = f"begun anew {retries}x, because the guest lost its standby meanwhile on this busy host"
-        return [*self._wrongs, *self._silences, *([anew] if retries else [])]
+        return [*self._wrongs, *self._silences, *limits_of_failovers(results)]
 
     def bounded(self) -> Bounded:
         """Give the longest silence over TCP or UDP of a client whose guest's host died."""

@@ -85,7 +85,9 @@ _LOSS = Figure("voice lost", lambda result: 100.0 * result.voice.lost_share)
 _MOS = Figure(
     "MOS", lambda result: median(result.voice.mos) if result.voice.mos else None, write=lambda mos: f"{mos:.2f}"
 )
-_CALLS_KEPT = Figure("calls kept", _share(lambda result: 100.0 * result.ended, lambda result: result.answered))
+_CALLS_KEPT = Figure(
+    "calls kept", _share(lambda result: 100.0 * result.dialogues.ended, lambda result: result.dialogues.answered)
+)
 _REGISTRATION_COUNTS = (
     "sent",
     "acknowledged",
@@ -95,7 +97,16 @@ _REGISTRATION_COUNTS = (
     "connections_failed",
     "retries",
 )
-_CALL_COUNTS = ("begun", "answered", "ended", "packets", "packets_lost", "packets_late", "packets_reordered")
+_CALL_COUNTS = counts(
+    begun=lambda result: result.dialogues.begun,
+    answered=lambda result: result.dialogues.answered,
+    ended=lambda result: result.dialogues.ended,
+    packets=lambda result: result.voice.sent,
+    packets_lost=lambda result: result.voice.lost,
+    packets_late=lambda result: result.voice.late,
+    packets_reordered=lambda result: result.voice.reordered,
+    retransmissions=lambda result: result.dialogues.retransmissions + result.dialogues.callee_retransmissions,
+)
 
 
 def _voice_invalid(result: Any) -> Sequence[str]:
@@ -164,7 +175,12 @@ CATALOGUE = Catalogue(
                 "boot_to_ready_ns": Figure("to ready", lambda result: result.added.boot_to_ready_ns),
                 "ready_to_dealt_ns": Figure("fronts told in", lambda result: result.added.ready_to_dealt_ns),
                 **counts(
-                    *_REGISTRATION_COUNTS, "late", "others_late", "registered_while_added", "moved", "lost_while_added"
+                    *_REGISTRATION_COUNTS,
+                    late=lambda result: result.primaries[0].late,
+                    others_late=lambda result: sum(one.late for one in result.primaries[1:]),
+                    registered_while_added=lambda result: result.added.acknowledged,
+                    moved=lambda result: result.added.moved,
+                    lost_while_added=lambda result: result.added.lost,
                 ),
             },
         ),
@@ -186,7 +202,8 @@ CATALOGUE = Catalogue(
                 "mos": _MOS,
                 "setup_ns": Figure("INVITE to 200", _setup),
                 **_CPU,
-                **counts(*_CALL_COUNTS, "retransmissions", "retries"),
+                **_CALL_COUNTS,
+                **counts("retries"),
             },
             _voice_invalid,
         ),
@@ -198,9 +215,12 @@ CATALOGUE = Catalogue(
                 "calls_kept_percent": _CALLS_KEPT,
                 "loss_percent": _LOSS,
                 "mos": _MOS,
+                **_CALL_COUNTS,
                 **counts(
-                    *_CALL_COUNTS, "retransmissions", "registrations_acknowledged", "registrations_lost", "retries"
+                    registrations_acknowledged=lambda result: result.registrations.acknowledged,
+                    registrations_lost=lambda result: result.registrations.lost,
                 ),
+                **counts("retries"),
             },
             _voice_invalid,
         ),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from stealtime.report import notation
+from stealtime.report.catalogue.failovers import limits_of_failovers
 from stealtime.studies.telephony.calls.recommendation import rule
 from stealtime.studies.telephony.calls.results import CallFailover, Calls
 from stealtime.studies.telephony.results import (
@@ -16,7 +17,6 @@ from stealtime.studies.telephony.results import (
     TwoStageFailover,
 )
 
-_DEATHS = RegistrationFailover | TwoStageFailover | CallFailover
 _OFFERED_SHARE_MIN = 0.9
 
 
@@ -33,10 +33,8 @@ def limits(results: Sequence[Any]) -> list[str]:
         *_of_additions([one for one in results if isinstance(one, TwoStageFailover)]),
         *_of_calls([one for one in results if isinstance(one, Calls | CallFailover)]),
         *_of_calls_failing_over([one for one in results if isinstance(one, CallFailover)]),
-        *_of_clocks([one for one in results if isinstance(one, _DEATHS)]),
+        *limits_of_failovers(results),
     ]
-    if retries := sum(one.retries for one in results):
-        told.append(f"begun anew {retries}x, because the guest lost its standby meanwhile on this busy host")
     return list(dict.fromkeys(told))
 
 
@@ -84,13 +82,14 @@ def _of_additions(results: Sequence[TwoStageFailover]) -> Iterator[str]:
 def _of_calls(results: Sequence[Calls | CallFailover]) -> Iterator[str]:
     yield from (text for one in results for text in one.voice.limits)
     calls = [one for one in results if isinstance(one, Calls)]
-    lost, sent = sum(one.packets_lost for one in calls), sum(one.packets for one in calls)
+    lost, sent = sum(one.voice.lost for one in calls), sum(one.voice.sent for one in calls)
     if not rule().is_borne(lost, sent):
         yield (
             f"the load is above what the server bears: {lost:,} of {sent:,} packets of voice were lost, "
             f"{notation.percent(rule().voice_lost_share_max)} are the most"
         )
-    answered, ended = sum(one.answered for one in results), sum(one.ended for one in results)
+    dialogues = [one.dialogues for one in results]
+    answered, ended = sum(one.answered for one in dialogues), sum(one.ended for one in dialogues)
     if ended < answered:
         yield f"{answered - ended} of {answered} calls were not kept: their BYE was not answered"
 
@@ -108,15 +107,6 @@ def _of_calls_failing_over(results: Sequence[CallFailover]) -> Iterator[str]:
         yield (
             f"the longest silence was not at the fault{_in_times(unknown, results)}: "
             "the gap of the voice is not known there"
-        )
-
-
-def _of_clocks(results: Sequence[RegistrationFailover | TwoStageFailover | CallFailover]) -> Iterator[str]:
-    error_ns = max((one.clock_error_ns for one in results), default=0)
-    if error_ns:
-        yield (
-            "fault, detection and running were told by the clocks of two other hosts: each is known to within "
-            f"{notation.duration(error_ns, 3)}"
         )
 
 

@@ -223,16 +223,6 @@ class TwoStageFailover(_Stored):
         )
 
     @property
-    def late(self) -> int:
-        """Of the killed primary's users."""
-        return self.primaries[0].late
-
-    @property
-    def others_late(self) -> int:
-        """Of the users of all others."""
-        return sum(one.late for one in self.primaries[1:])
-
-    @property
     def front_share(self) -> float:
         """The share of the phones that the front with the most has."""
         return max(self.fronts.values()) / sum(self.fronts.values())
@@ -242,18 +232,3 @@ class TwoStageFailover(_Stored):
         """The share of the users that the primary with the most has."""
         users = [one.users for one in self.primaries]
         return max(users) / max(1, sum(users))
-
-    @property
-    def registered_while_added(self) -> int:
-        """Acknowledged registrations while a primary was added."""
-        return self.added.acknowledged
-
-    @property
-    def moved(self) -> int:
-        """Users of them that moved to it."""
-        return self.added.moved
-
-    @property
-    def lost_while_added(self) -> int:
-        """Users of them that could not be found."""
-        return self.added.lost

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from stealtime.studies.telephony.calls.recommendation import JudgedCalls, Recommendation, recommend
-from stealtime.studies.telephony.calls.shown import VOICE_NOTE
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.vocabulary.quantities import format_duration
 
@@ -14,6 +13,11 @@ _SEVERAL = (
     "by then. Most: the largest share of the phones that one front has, and of the users that one primary has. Each "
     "acknowledged user is asked for by way of another front."
 )
+VOICE_NOTE = (
+    "Callers and phones both speak; a stream is the voice of one of them. Delay (one way), loss and MOS (ITU-T G.107) "
+    "are of all streams, by the stamps of both ends, outside of the server. Packets are late if they come 60 ms after "
+    "the fastest, as a phone's buffer has it."
+)
 _NO_NET = (
     "In the mode no-net answers leave before the standby has what they tell of: registrations that were acknowledged "
     "can be lost. It is no protection of what phones were told."
@@ -23,6 +27,20 @@ _NO_NET = (
 def recommendations(cells: Sequence[TelephonyFigures]) -> list[Recommendation]:
     """Judge the loads of calls that were measured; see :mod:`.calls.recommendation`."""
     return recommend([JudgedCalls(cell.platform, cell.calls) for cell in cells if cell.calls is not None])
+
+
+def conclusions(cells: Sequence[TelephonyFigures]) -> list[str]:
+    """Say what the loads of calls speak for: a line for each of them, and one for each bar."""
+    lines = []
+    for one in recommendations(cells):
+        lines.append(f"{one.title}: {one.text}")
+        lines += [f"  {judgement.text}" for judgement in one.judgements]
+    return lines
+
+
+def names(cells: Sequence[TelephonyFigures]) -> tuple[str, list[str]]:
+    """Name the rows of tables, whose column of names needs no head."""
+    return "", [cell_words(cell) for cell in cells]
 
 
 def cell_words(cell: TelephonyFigures) -> str:

@@ -152,46 +152,6 @@ class _WithCalls(Result):
     retries: int = 0
     """How often the trial was begun anew, because the guest had lost its standby meanwhile: not counted above."""
 
-    @property
-    def begun(self) -> int:
-        """Calls."""
-        return self.dialogues.begun
-
-    @property
-    def answered(self) -> int:
-        """Calls whose INVITE was answered with 200."""
-        return self.dialogues.answered
-
-    @property
-    def ended(self) -> int:
-        """Calls whose BYE was answered with 200."""
-        return self.dialogues.ended
-
-    @property
-    def packets(self) -> int:
-        """Of voice, that were sent."""
-        return self.voice.sent
-
-    @property
-    def packets_lost(self) -> int:
-        """Of voice."""
-        return self.voice.lost
-
-    @property
-    def packets_late(self) -> int:
-        """Too late to be played."""
-        return self.voice.late
-
-    @property
-    def packets_reordered(self) -> int:
-        """Came after one that was sent later."""
-        return self.voice.reordered
-
-    @property
-    def retransmissions(self) -> int:
-        """Of callers and phones."""
-        return self.dialogues.retransmissions + self.dialogues.callee_retransmissions
-
 
 class Calls(_WithCalls):
     """Calls that were all up at once, each with its voice, and were then hung up."""
@@ -234,16 +194,6 @@ class CallFailover(_WithCalls):
     """In their order."""
     clock_error_ns: int = 0
     """How far moments of hosts can be off, where clocks of other machines told them."""
-
-    @property
-    def registrations_acknowledged(self) -> int:
-        """Over UDP, while the host died."""
-        return self.registrations.acknowledged
-
-    @property
-    def registrations_lost(self) -> int:
-        """Of them."""
-        return self.registrations.lost
 
     @property
     def gap_ns(self) -> int | None:

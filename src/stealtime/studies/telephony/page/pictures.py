@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from stealtime.report.page.line_figure import draw
 from stealtime.report.page.section import Pictures
 from stealtime.report.page.templates import rendered, source, templates_of
-from stealtime.studies.telephony.calls.pictures import Drawn
-from stealtime.studies.telephony.calls.shown import page_part, page_style
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.studies.telephony.page import boxes, time_line
+from stealtime.studies.telephony.page.calls import Drawn, part_of
 from stealtime.studies.telephony.page.cpu import cpu_figure
 from stealtime.studies.telephony.wording import recommendations, server_words
 
@@ -28,7 +27,7 @@ def pictures(cells: Sequence[TelephonyFigures]) -> Pictures:
     }
     return Pictures(
         body=rendered(templates, "telephony.html.jinja", values),
-        further=page_part(drawn, recommendations(cells)),
+        further=part_of(drawn, recommendations(cells)),
         links=(("calls", "Calls"),) if drawn else (),
-        style=source(templates, "telephony.css") + page_style(),
+        style=source(templates, "telephony.css"),
     )

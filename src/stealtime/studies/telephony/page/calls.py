@@ -1,7 +1,8 @@
 """The figures about calls: box plots of delay and loss against streams, and the time line of a failover. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
@@ -10,7 +11,9 @@ from stealtime.report.page.line_figure import HEIGHT, WIDTH, Axis, decades, dura
 from stealtime.report.page.templates import rendered, templates_of
 from stealtime.report.palette import Look, distinct_looks
 from stealtime.studies.telephony.calls.figures import CallFigures, FailoverFigures
+from stealtime.studies.telephony.calls.recommendation import Recommendation
 from stealtime.studies.telephony.calls.results import Spread
+from stealtime.studies.telephony.wording import VOICE_NOTE
 
 _BOX_SHARE = 0.7
 """Of the width that is there for it."""
@@ -141,14 +144,36 @@ def time_line(name: str, failover: FailoverFigures) -> TimeLine:
 
 def draw_boxes(figure: BoxFigure) -> Markup:
     """Draw a figure with its legend."""
-    values = {"figure": figure, "width": WIDTH, "height": HEIGHT}
-    return rendered(templates_of("stealtime.studies.telephony.calls"), "box_figure.html.jinja", values)
+    return _rendered("box_figure", {"figure": figure, "width": WIDTH, "height": HEIGHT})
 
 
 def draw_time_line(line: TimeLine) -> Markup:
     """Draw a time line."""
-    values = {"line": line, "width": WIDTH, "row": ROW}
-    return rendered(templates_of("stealtime.studies.telephony.calls"), "time_line.html.jinja", values)
+    return _rendered("time_line", {"line": line, "width": WIDTH, "row": ROW})
+
+
+def part_of(cells: Sequence[Drawn], found: Sequence[Recommendation]) -> Markup:
+    """Draw the part of the page that is about calls; nothing where there are none."""
+    if not cells:
+        return Markup()
+    quiet = [cell for cell in cells if cell.figures.failover is None]
+    figures = (
+        ("Delay of the voice", delay_figure(quiet), "of all packets; the scale is logarithmic"),
+        ("Loss of voice", loss_figure(quiet), "of each stream"),
+    )
+    values = {
+        "boxes": [(title, figure, what) for title, figure, what in figures if figure is not None],
+        "failovers": [time_line(cell.name, cell.figures.failover) for cell in cells if cell.figures.failover],
+        "recommended": found,
+        "note": VOICE_NOTE,
+        "draw_boxes": draw_boxes,
+        "draw_time_line": draw_time_line,
+    }
+    return _rendered("calls", values)
+
+
+def _rendered(name: str, values: Mapping[str, Any]) -> Markup:
+    return rendered(templates_of("stealtime.studies.telephony.page"), f"{name}.html.jinja", values)
 
 
 def signed(nanoseconds: float) -> str:

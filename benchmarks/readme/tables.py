@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from stealtime.report import notation
+from stealtime.report.cells.model import plain_cells
 from stealtime.report.interval import Interval
 from stealtime.report.plain_table import cell_title
 from stealtime.report.strangers import strangers_figures
@@ -19,9 +20,8 @@ from stealtime.store.run import Run, default_runs_folder, find_run, runs_in
 from stealtime.studies.latency.analysis.model import CellSummary
 from stealtime.studies.latency.analysis.summary import summarize
 from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio
-from stealtime.studies.latency.content.cause_palette import LOOKS, RT_THROTTLING
-from stealtime.studies.latency.content.causes import Causes, TracedCell
-from stealtime.studies.latency.page.causes import gather_causes
+from stealtime.studies.latency.attribution.cells import Causes, TracedCell, gather_causes
+from stealtime.studies.latency.attribution.families import LOOKS, RT_THROTTLING
 from stealtime.studies.latency.wording.held_back import held_back_sentences
 from stealtime.studies.latency.wording.no_interval import no_interval_sentences
 from stealtime.vocabulary.errors import UsageError
@@ -59,7 +59,7 @@ def cause_rows(causes: Causes) -> Iterator[str]:
     for number, (scenario, cells) in enumerate(probe.scenarios, start=1):
         by_platform = {cell.platform: cell for cell in cells}
         yield _row(f"{number} {scenario}", [_lost(by_platform.get(platform)) for platform in platforms])
-    counts = [(events, lost) for cell in causes.cells for facts in cell.facts for _, events, lost in facts.events]
+    counts = [(events, lost) for cell in causes.cells for one in cell.attributed for _, events, lost in one.events]
     yield f"\nEvents lost: {sum(lost for _, lost in counts):,} of {sum(events for events, _ in counts):,}."
 
 
@@ -81,7 +81,7 @@ def _span(ratio: Interval) -> str:
 
 def _lost(cell: TracedCell | None) -> str:
     """Give what was lost besides RT throttling and the largest causes of that, then RT throttling."""
-    if cell is None or not cell.facts:
+    if cell is None or not cell.attributed:
         return notation.ABSENT
     rest_ns = cell.lost_ns_per_s - cell.held_back_ns_per_s
     families: dict[str, float] = {}
@@ -108,7 +108,7 @@ def rows_of(run: Run) -> Iterator[str]:
     if any(trial.record.cell.traced for trial in run.measured):
         yield from cause_rows(gather_causes(run))
     else:
-        yield from answer_rows(summary.plain_cells)
+        yield from answer_rows(plain_cells(summary.cells))
 
 
 def caption(run: Run) -> str:

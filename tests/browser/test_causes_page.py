@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from latency_page import latency_page
+from latency_page import content_of, latency_page
 from observed_page import Observed, OpenPage, wait_until
 from playwright.sync_api import Page
 from synthetic_attribution import JUDGED, NEIGHBOUR, TICK, WORST, synthetic_attribution, synthetic_tracing_overhead
@@ -13,8 +13,7 @@ from synthetic_neighbours import add_neighbour
 from synthetic_run import UNITS_PER_S, SyntheticCell, write_synthetic_run
 
 from stealtime.store.run import Run
-from stealtime.studies.latency.page.causes import gather_causes
-from stealtime.studies.latency.page.gather import gather
+from stealtime.studies.latency.attribution.cells import gather_causes
 
 pytestmark = pytest.mark.browser
 
@@ -42,7 +41,7 @@ def write_page(folder: Path, cells: list[SyntheticCell]) -> Path:
         if trial.record.cell.platform == "native" and outcome is not None:
             add_neighbour(trial.folder, PHASES_S, float(outcome.clock.origin_units), UNITS_PER_S)
     run = Run.open(known.folder)
-    page = latency_page(gather(run), gather_causes(run, synthetic_attribution, synthetic_tracing_overhead), {})
+    page = latency_page(content_of(run), gather_causes(run, synthetic_attribution, synthetic_tracing_overhead), {})
     path = folder / "report.html"
     path.write_text(page)
     return path

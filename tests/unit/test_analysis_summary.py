@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from latency_page import content_of
 from synthetic_run import CLOCK_DISAGREES, RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis import series
 from stealtime.studies.latency.analysis.model import RunSummary
 from stealtime.studies.latency.analysis.summary import summarize
-from stealtime.studies.latency.page.gather import gather
 
 
 def tick(repetition: int, worst_ns: float, findings: tuple[dict[str, str | None], ...] = ()) -> SyntheticCell:
@@ -106,7 +106,7 @@ def test_the_samples_of_one_repetition_are_there_at_a_time(tmp_path: Path, monke
     (cell,) = summarize(run).cells
     assert cell.stats is not None
     assert (cell.stats.count, round(cell.stats.max_ns)) == (100_000, 5_000_000)
-    gather(run)
+    content_of(run)
     assert len(columns) > 5
     assert most <= 2, "the one that was read last is kept until the next is there"
 

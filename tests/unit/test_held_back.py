@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from latency_page import content_of
 from rich.console import Console
 from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
@@ -15,8 +16,7 @@ from stealtime.report.gate import hold
 from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.summary import summarize
-from stealtime.studies.latency.page.gather import gather
-from stealtime.studies.latency.terminal.summary import render_summary
+from stealtime.studies.latency.terminal.summary import tables
 from stealtime.studies.latency.wording.held_back import held_back_sentences
 
 FAIR_SERVER: dict[str, str | None] = {
@@ -42,7 +42,7 @@ def throttled(tmp_path: Path) -> Run:
 
 def test_a_newcomer_reads_no_ratio_of_a_pause(throttled: Run) -> None:
     console = Console(width=100, file=io.StringIO())
-    console.print(render_summary(summarize(throttled)))
+    console.print(tables(summarize(throttled)))
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     answer = text[: text.index("\ntick 68us")]
@@ -129,12 +129,12 @@ def test_a_pause_is_over_no_threshold(throttled: Run) -> None:
 
 
 def test_the_report_compares_no_pause_with_anything(throttled: Run, tmp_path: Path) -> None:
-    native, uml = gather(throttled).groups[0].rows
-    assert native.held_back is not None
-    assert native.held_back.count == 5
+    native, uml = content_of(throttled).groups[0].rows
+    assert native.cell.held_back is not None
+    assert native.cell.held_back.count == 5
     assert native.statistics.max_ns == pytest.approx(51.7e6)
-    assert native.worst_overhead_ns is not None
-    assert native.worst_overhead_ns < 26e6
+    assert native.cell.worst_overhead_ns is not None
+    assert native.cell.worst_overhead_ns < 26e6
     assert uml.tail_ratio is not None
     assert uml.tail_ratio.low < 1.0 < uml.tail_ratio.high, "both were made of the same noise"
     write_report(throttled, tmp_path / "report.html")
@@ -149,7 +149,7 @@ def test_only_a_maximum_that_is_a_pause_is_marked(tmp_path: Path) -> None:
     calm = replace(NATIVE, worst_ns=300_000.0)
     run = Run.open(write_synthetic_run(tmp_path / "run", cells=repeated(calm)).folder)
     console = Console(width=100, file=io.StringIO())
-    console.print(render_summary(summarize(run)))
+    console.print(tables(summarize(run)))
     assert isinstance(console.file, io.StringIO)
     assert "\N{DAGGER}" not in console.file.getvalue()
 
@@ -165,7 +165,7 @@ def test_a_probe_that_sleeps_is_not_held_back(tmp_path: Path) -> None:
 
 def test_few_repetitions_have_no_interval_and_no_ratio(tmp_path: Path) -> None:
     run = Run.open(write_synthetic_run(tmp_path / "run", cells=repeated(NATIVE, UML, times=2)).folder)
-    native, uml = gather(run).groups[0].rows
+    native, uml = content_of(run).groups[0].rows
     assert (native.tail, uml.tail, uml.tail_ratio) == (None, None, None)
     assert uml.tail_ns is not None
 

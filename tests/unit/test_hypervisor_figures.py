@@ -17,7 +17,7 @@ from stealtime.report.circumstances.exits import TITLE
 from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.summary import summarize
-from stealtime.studies.latency.terminal.summary import render_summary
+from stealtime.studies.latency.terminal.summary import tables
 
 # Over two seconds on two virtual CPUs: the first halts and polls, the second measures.
 HALTING = {
@@ -51,7 +51,7 @@ def figures_of(folder: Path, cell: SyntheticCell) -> HypervisorFigures | None:
 
 def printed(run: Run) -> str:
     console = Console(width=80, file=io.StringIO())
-    console.print(render_summary(summarize(run)))
+    console.print(tables(summarize(run)))
     assert isinstance(console.file, io.StringIO)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 

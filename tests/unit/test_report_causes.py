@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from latency_page import latency_page
+from latency_page import content_of, latency_page
 from rich.console import Console
 from synthetic_attribution import (
     EVENTS_LOST,
@@ -25,13 +25,19 @@ from synthetic_attribution import (
 from synthetic_run import SyntheticCell, write_synthetic_run
 
 from stealtime.store.run import Run, Trial
-from stealtime.studies.latency.attribution.model import Cause, CauseShare, Segment, TracingOverhead, TrialAttribution
+from stealtime.studies.latency.attribution.cells import TINY_SHARE, Causes, gather_causes
+from stealtime.studies.latency.attribution.families import LOOKS, family_of
+from stealtime.studies.latency.attribution.model import (
+    Cause,
+    CauseShare,
+    Segment,
+    Shift,
+    TracingOverhead,
+    TrialAttribution,
+)
 from stealtime.studies.latency.attribution.not_attributed import NotAttributed
-from stealtime.studies.latency.content.cause_palette import LOOKS, family_of
-from stealtime.studies.latency.content.causes import Causes, Shift
-from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
-from stealtime.studies.latency.page.gather import gather
-from stealtime.studies.latency.page.spikes import drawn_segments, whole_parts
+from stealtime.studies.latency.page.periodic import gather_periodic
+from stealtime.studies.latency.page.spikes import drawn_segments, whole_parts, worst_spikes
 from stealtime.studies.latency.terminal.causes import render_causes
 from stealtime.studies.latency.wording.cause_wording import overhead_in_words, signed_duration
 from stealtime.vocabulary.errors import StealtimeError
@@ -54,7 +60,7 @@ def causes(run: Run) -> Causes:
 
 @pytest.fixture(scope="module")
 def page(run: Run, causes: Causes) -> str:
-    content = gather(run)
+    content = content_of(run)
     return latency_page(content, causes, gather_periodic(content.summary, run, synthetic_periodic))
 
 
@@ -71,7 +77,7 @@ def test_causes_of_all_repetitions_add_up_to_the_excess(causes: Causes) -> None:
         assert sum(part.lost_ns for part in cell.stack) == pytest.approx(cell.excess_ns + cell.not_judged_ns)
         assert sum(part.share for part in cell.stack) == pytest.approx(1)
     uml = causes.cells[1]
-    assert (uml.spikes, uml.judged, uml.not_judged) == (2 * WORST, 2 * JUDGED, 2 * (WORST - JUDGED))
+    assert (uml.judged, uml.not_judged) == (2 * JUDGED, 2 * (WORST - JUDGED))
 
 
 def test_what_is_not_known_is_always_shown(causes: Causes, page: str) -> None:
@@ -110,17 +116,17 @@ def test_refused_trial_stands_with_its_reason_beside_the_others(run: Run) -> Non
     causes = gather_causes(run, refuse_second, synthetic_tracing_overhead)
     uml = causes.cells[1]
     assert [refused.trial for refused in uml.refused] == [REFUSED]
-    assert [facts.repetition for facts in uml.facts] == [1]
-    page = latency_page(gather(run), causes, {})
+    assert [one.repetition for one in uml.attributed] == [1]
+    page = latency_page(content_of(run), causes, {})
     assert "the host was not traced: tracefs is not mounted" in page
     assert "mount tracefs" in page
 
 
 def test_longest_spikes_of_all_repetitions_are_chosen(causes: Causes) -> None:
-    durations = [spike.duration_ns for spike in causes.cells[1].worst]
+    durations = [spike.duration_ns for spike, _ in causes.cells[1].worst]
     assert len(durations) == WORST
     assert durations == sorted(durations, reverse=True)
-    assert {spike.repetition for spike in causes.cells[1].worst} == {1, 2}
+    assert {one.repetition for _, one in causes.cells[1].worst} == {1, 2}
 
 
 def test_reader_can_add_the_parts_of_every_spike_up(page: str) -> None:
@@ -156,7 +162,7 @@ def test_drawn_segments_lose_no_time_and_stay_in_order(pieces: list[tuple[float,
 
 
 def test_burst_of_short_segments_is_drawn_together_and_says_what_it_holds(causes: Causes) -> None:
-    machine = causes.cells[0].worst[0].drawing["tracks"][0]["segments"]
+    machine = worst_spikes(causes.cells[0])[0].drawing["tracks"][0]["segments"]
     assert 10 < len(machine) < SHORT_ONES / 4
     merged = machine[-1]
     assert merged["family"] == "timer_tick"
@@ -180,8 +186,8 @@ def test_tiny_causes_are_folded_and_still_add_up(run: Run) -> None:
 
     causes = gather_causes(run, with_tiny, synthetic_tracing_overhead)
     cell = causes.cells[0]
-    assert [line.label for line in cell.tiny_lines] == [f"host interrupt eth{number}" for number in range(9)]
-    page = latency_page(gather(run), causes, {})
+    assert [line.label for line in cell.folded(TINY_SHARE)] == [f"host interrupt eth{number}" for number in range(9)]
+    page = latency_page(content_of(run), causes, {})
     table = page[page.index('<table class="causes">') : page.index('<details class="tiny">')]
     assert "9 smaller causes, listed below</th><td>900.0 ns</td>" in table
     assert "eth0" not in table
@@ -229,14 +235,19 @@ def test_damaged_files_are_told_and_touch_nothing_else(run: Run) -> None:
 
     causes = gather_causes(run, damaged, no_cost)
     assert causes.cells[1].refused[0].reason == "host_trace.parquet is damaged: it is truncated at 812 bytes"
-    assert len(causes.cells[1].facts) == 1
-    assert "Not known: samples.parquet is damaged." in latency_page(gather(run), causes, {})
+    assert len(causes.cells[1].attributed) == 1
+    assert "Not known: samples.parquet is damaged." in latency_page(content_of(run), causes, {})
+
+
+def cost(pairs: int, floor: Shift, p999: Shift, maximum: Shift) -> TracingOverhead:
+    return TracingOverhead(
+        cell="native", pairs=pairs, floor_shift_ns=floor, p999_shift_ns=p999, max_shift_ns=maximum
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("pairs", [1, 3, 6])
 def test_few_pairs_that_agree_give_medians_and_no_claim(pairs: int) -> None:
-    shift = Shift(10.0, 9.0, 11.0)
-    words = overhead_in_words(pairs, shift, shift, shift)
+    words = overhead_in_words(cost(pairs, *[Shift(median_ns=10.0, min_ns=9.0, max_ns=11.0)] * 3))
     assert "moved" not in words
     assert "the floor +10.0 ns" in words
     assert "this may be chance, 7 pairs that agree would not be" in words
@@ -248,7 +259,8 @@ def test_tracing_that_costs_nothing_is_claimed_to_cost_in_5_percent_at_most() ->
     for _ in range(1_000):
         # The three figures of a cell in seven pairs of equal trials.
         shifts = random.standard_normal((3, 7))
-        claims += "moved" in overhead_in_words(7, *(Shift(float(np.median(x)), x.min(), x.max()) for x in shifts))
+        told = [Shift(median_ns=float(np.median(x)), min_ns=x.min(), max_ns=x.max()) for x in shifts]
+        claims += "moved" in overhead_in_words(cost(7, *told))
     assert claims <= 65, "5 % of 1,000 are 50; more than 65 are 1 in 60"
 
 
@@ -266,11 +278,11 @@ def test_untraced_run_says_that_nothing_is_known(tmp_path: Path) -> None:
     causes = gather_causes(run)
     assert causes.cells == ()
     assert render_causes(causes) is None
-    assert "No trial of this run was traced" in latency_page(gather(run), causes, {})
+    assert "No trial of this run was traced" in latency_page(content_of(run), causes, {})
 
 
 def test_figures_are_drawn_without_tracing_where_that_was_measured(run: Run) -> None:
-    content = gather(run)
+    content = content_of(run)
     by_scenario = {group.scenario: group for group in content.groups}
     assert [series.identity for series in by_scenario["alone"].series] == ["cell-0-1"]
     assert [remark.code for remark in by_scenario["alone"].rows[0].remarks] == []

@@ -2,14 +2,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from latency_page import content_of
 from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime.lab.platforms.affinity import HostThread
 from stealtime.report import environment
 from stealtime.store.model import NeighbourRecord
 from stealtime.store.run import Run
-from stealtime.studies.latency.content.report import ReportContent
-from stealtime.studies.latency.page.gather import gather
+from stealtime.studies.latency.page.content import ReportContent
 from stealtime.studies.latency.wording import wording
 from stealtime.wire.load import CpuLoad, LoadRequest
 
@@ -22,7 +22,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> ReportContent:
         for threads in (2, 10)
     ]
     known = write_synthetic_run(tmp_path_factory.mktemp("runs") / "run", cells=cells)
-    return gather(Run.open(known.folder))
+    return content_of(Run.open(known.folder))
 
 
 def test_remark_of_many_cells_is_told_once_with_all_of_them(content: ReportContent) -> None:
@@ -72,7 +72,7 @@ def test_answer_of_several_scenarios_names_the_worst_and_the_best(tmp_path: Path
     cell = SyntheticCell("uml", "switch", {"threads": 2}, 200.0, 1e5, 0.5, 2_000, scenario="one-to-one")
     worse = replace(cell, scenario="contention-cpu", worst_ns=9e5)
     run = Run.open(write_synthetic_run(tmp_path / "run", cells=[cell, worse]).folder)
-    (answer,) = wording.answer(gather(run))
+    (answer,) = wording.answer(content_of(run))
     (sentence,) = answer.sentences
     assert "in the worst scenario, contention-cpu; in the best one, one-to-one, " in sentence
     assert "the longest by 900 µs" in sentence

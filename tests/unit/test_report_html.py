@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 import typer
+from latency_page import content_of
 from synthetic_run import CLOCK_DISAGREES, KnownRun, SyntheticCell, default_cells, write_synthetic_run
 from typer.testing import CliRunner
 
 from stealtime.cli.report import report
 from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
-from stealtime.studies.latency.page.gather import gather
 from stealtime.vocabulary.errors import StealtimeError
 
 CELLS = default_cells(3_000)
@@ -72,11 +72,11 @@ def test_page_says_how_to_reproduce(page: str) -> None:
 
 
 def test_invalid_cell_is_not_judged(known: KnownRun) -> None:
-    content = gather(Run.open(known.folder))
+    content = content_of(Run.open(known.folder))
     group = next(group for group in content.groups if group.title == "Thread switch, 1000 threads")
     uml = group.row_of("uml")
     assert uml is not None
-    assert not uml.is_valid
+    assert not uml.cell.valid
     assert [remark.text for remark in uml.remarks] == [CLOCK_DISAGREES["text"]]
 
 
@@ -86,13 +86,13 @@ def test_nothing_is_compared_with_an_invalid_native_cell(tmp_path: Path) -> None
         SyntheticCell("uml", "switch", {"threads": 2}, 180.0, 9e4, 0.5, 3_000),
     ]
     known = write_synthetic_run(tmp_path / "run", cells=cells)
-    uml = gather(Run.open(known.folder)).groups[0].row_of("uml")
+    uml = content_of(Run.open(known.folder)).groups[0].row_of("uml")
     assert uml is not None
     assert (uml.worst_ratio, uml.median_ratio) == (None, None)
 
 
 def test_figures_and_ratios_are_those_of_the_run(known: KnownRun) -> None:
-    group = gather(Run.open(known.folder)).groups[0]
+    group = content_of(Run.open(known.folder)).groups[0]
     native, paravirt = known.find("native.alone.tick-68us.r1"), known.find("qemu-tcg-paravirt.alone.tick-68us.r1")
     row = group.row_of("qemu-tcg-paravirt")
     assert row is not None
@@ -105,7 +105,7 @@ def test_figures_and_ratios_are_those_of_the_run(known: KnownRun) -> None:
 def test_repetitions_are_drawn_each_and_pooled_in_the_table(tmp_path: Path) -> None:
     first = SyntheticCell("native", "switch", {"threads": 2}, 180.0, 9e4, 0.5, 3_000)
     known = write_synthetic_run(tmp_path / "run", cells=[first, replace(first, repetition=2, worst_ns=12e4)])
-    group = gather(Run.open(known.folder)).groups[0]
+    group = content_of(Run.open(known.folder)).groups[0]
     assert [series.data["label"] for series in group.series] == ["native", "native r2"]
     assert group.rows[0].statistics.count == 6_000
     assert group.rows[0].statistics.max_ns == pytest.approx(12e4)
@@ -129,7 +129,7 @@ def test_damaged_samples_are_listed_and_the_rest_is_drawn(tmp_path: Path) -> Non
     known = write_synthetic_run(tmp_path / "run", cells=CELLS[:3])
     samples = known.find("native.alone.switch-2.r1").folder / "samples.parquet"
     samples.write_bytes(samples.read_bytes()[:-100])
-    content = gather(Run.open(known.folder))
+    content = content_of(Run.open(known.folder))
     assert [(one.name, one.kind) for one in content.limits.missing] == [("native.alone.switch-2.r1", "damaged")]
     assert [group.title for group in content.groups] == ["Clock tick, loop of 68 µs", "Thread switch, 10 threads"]
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from latency_page import content_of
 from synthetic_neighbours import SCALED, add_neighbour
 from synthetic_run import UNITS_PER_S, KnownRun, SyntheticCell, write_synthetic_run
 
 from stealtime.report.neighbours import MOST_BANDS, HostReading, bands_of, host_readings, surroundings_of
 from stealtime.store.model import TrialRecord
 from stealtime.store.run import Run, Trial
-from stealtime.studies.latency.page.gather import gather
 
 NATIVE = SyntheticCell("native", "tick", {"loop_ns": 68_000}, 68_000.0, 3e6, 0.3, 3_000)
 PHASES_S = [(0.0, 0.05), (0.1, 0.15)]
@@ -104,4 +104,4 @@ def test_neighbours_and_placement_are_told_in_words(known: KnownRun) -> None:
     assert line.rate == "4.5 GB/s"
     assert around.scaled == SCALED
     assert around.placements == ("vCPU 0 on CPUs 0-1, roaming; emulator on 0",)
-    assert gather(Run.open(known.folder)).surroundings["alone"] == around
+    assert content_of(Run.open(known.folder)).surroundings["alone"] == around

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from stealtime.studies.latency.analysis.model import CellSummary, HeldBack, Period, RunSummary, Stats, TrialSummary
-from stealtime.studies.latency.terminal.summary import render_summary
+from stealtime.studies.latency.terminal.summary import tables
 
 REPETITIONS = 5
 
@@ -37,7 +37,7 @@ def cell(platform: str, figures: Stats | None, *reasons: str, periods: tuple[Per
 def printed(*cells: CellSummary) -> str:
     console = Console(width=80, file=io.StringIO())
     summary = RunSummary(run_id="r", created_at=datetime.now(UTC), campaign="c", host={}, cells=list(cells))
-    console.print(render_summary(summary))
+    console.print(tables(summary))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

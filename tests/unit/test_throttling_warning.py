@@ -11,18 +11,18 @@ from stealtime.campaigns.planner import Plan
 from stealtime.campaigns.throttling_warning import throttling_warning
 from stealtime.lab.scenarios.model import SCENARIOS
 from stealtime.lab.scenarios.placing import place
-from stealtime.studies.latency.content.causes import CauseLine, ProbeCauses, TracedCell
+from stealtime.studies.latency.attribution.cells import Attributed, CauseLine, ProbeCauses, TracedCell
+from stealtime.studies.latency.attribution.model import TrialAttribution
 from stealtime.studies.latency.wording.cause_wording import held_back_alone
 
 
 def traced(platform: str, lost_ms: float, held_back_ms: float, scenario: str = "contention-cpu") -> TracedCell:
     """Make a cell of four seconds."""
     line = CauseLine("rt_throttling", "RT throttling", held_back_ms * 1e6, held_back_ms / lost_ms, 4, 50e6)
+    measured = Attributed(1, is_native=False, measured_s=4.0, told=TrialAttribution.model_construct())
     return TracedCell(
-        identity="traced-0", platform=platform, scenario=scenario, probe="Clock tick", measured_s=4.0, spikes=9,
-        judged=9, not_judged=0, excess_ns=lost_ms * 1e6,
-        not_judged_ns=0.0, lines=(line,) if held_back_ms else (), stack=(),
-        worst=(), facts=(), rule="", refused=(),
+        identity="traced-0", platform=platform, scenario=scenario, probe="Clock tick", attributed=(measured,),
+        refused=(), excess_ns=lost_ms * 1e6, not_judged_ns=0.0, lines=(line,) if held_back_ms else (), stack=(),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from stealtime.report import summary as report_summary
 from stealtime.report.cells.figures import Figures
-from stealtime.report.cells.model import Bounded, CellFigures, Watched, plain_cells
+from stealtime.report.cells.model import Bounded, CellFigures, Watched
 from stealtime.report.cells.surroundings import MeasuredTrial
 from stealtime.report.notation import three_digits
 
@@ -244,13 +244,7 @@ class RunSummary(report_summary.RunSummary):
 
     cells: Sequence[CellSummary]
 
-    @property
-    def plain_cells(self) -> list[CellSummary]:
-        """The cells to compare platforms by."""
-        return plain_cells(self.cells)
-
 
 def own_part(summary: report_summary.RunSummary) -> RunSummary:
     """Leave the cells of other studies out."""
-    own = [cell for cell in summary.cells if isinstance(cell, CellSummary)]
-    return RunSummary.model_construct(**{**dict(summary), "cells": own})
+    return RunSummary.model_construct(**{**dict(summary), "cells": summary.cells_of(CellSummary)})

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from stealtime._core import Series
-from stealtime.lab.platforms.traits import traits_of
 from stealtime.report.circumstances.limits import limits_of, remarks_of
 from stealtime.report.neighbours import Bands, HostReading, bands_of, host_readings, surroundings_of
 from stealtime.report.order import platform_order, probe_order, scenario_order
@@ -16,11 +15,10 @@ from stealtime.store.model import Cell, TrialRecord
 from stealtime.store.run import Run, Trial
 from stealtime.studies.latency.analysis.model import CellSummary, RunSummary, Stats
 from stealtime.studies.latency.analysis.series import load_series
-from stealtime.studies.latency.analysis.summary import summarize
-from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio
-from stealtime.studies.latency.content.report import FigureSeries, Group, ReportContent, Row
+from stealtime.studies.latency.page.content import DrawnRow, FigureSeries, Group, ReportContent
 from stealtime.studies.latency.page.packing import Envelope, PackedEnvelope, buckets_a_cell, pack_envelope
 from stealtime.studies.latency.probes.catalogue import PROBES
+from stealtime.studies.latency.rows import rows_of
 from stealtime.studies.latency.wording import wording
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -39,17 +37,16 @@ class _Measured:
     series: tuple[FigureSeries, ...]
 
 
-def gather(run: Run, summary: RunSummary | None = None) -> ReportContent:
+def gather(run: Run, summary: RunSummary) -> ReportContent:
     """Compute all that the report of ``run`` says.
 
     Args:
         run: With trials of this study alone.
-        summary: The figures of its cells, for callers that have them already.
+        summary: The figures of its cells.
 
     Raises:
         StealtimeError: A document of the run is damaged. Damaged samples only make their trial *damaged*.
     """
-    summary = summarize(run) if summary is None else summary
     trials: dict[str, list[Trial]] = {}
     for trial in run.trials:
         trials.setdefault(trial.record.cell.name, []).append(trial)
@@ -204,49 +201,20 @@ def _policies(cells: Sequence[_Measured]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(outcome.placement.policy for outcome in outcomes if outcome is not None))
 
 
-def _rows(cells: Sequence[_Measured]) -> list[Row]:
-    """Make the lines of the summary table, each compared with the native one if that is valid."""
-    native = next((cell for cell in cells if traits_of(cell.cell.platform).is_native and cell.summary.valid), None)
-    rows = []
-    for cell in cells:
-        own = cell.statistics
-        reference = None if traits_of(cell.cell.platform).is_native else native
-        rows.append(
-            Row(
-                platform=cell.cell.platform,
-                statistics=own,
-                repetitions=len(cell.records),
-                is_valid=cell.summary.valid,
-                tail_ns=cell.summary.tail_overhead_ns,
-                tail=tail_overhead(cell.summary),
-                tail_ratio=tail_ratio(cell.summary, reference.summary) if reference else None,
-                worst_overhead_ns=cell.summary.worst_overhead_ns,
-                worst_ratio=_worst_ratio(cell.summary, reference.summary) if reference else None,
-                held_back=cell.summary.held_back,
-                median_ratio=_ratio(own.p50_ns, reference.statistics.p50_ns) if reference else None,
-                remarks=remarks_of(cell.summary, cell.records),
-                not_alone=cell.summary.not_alone or _reference_not_alone(reference),
-                periods=wording.describe_periods(cell.summary.periods) if PROBES[cell.cell.probe].is_tiled else (),
-            )
+def _rows(cells: Sequence[_Measured]) -> list[DrawnRow]:
+    """Make the lines of the summary table."""
+    beside = {row.cell.platform: row for row in rows_of([cell.summary for cell in cells])}
+    return [
+        DrawnRow(
+            cell=one.summary,
+            native=beside[one.cell.platform].native,
+            statistics=one.statistics,
+            repetitions=len(one.records),
+            remarks=remarks_of(one.summary, one.records),
+            periods=wording.describe_periods(one.summary.periods) if PROBES[one.cell.probe].is_tiled else (),
         )
-    return rows
-
-
-def _reference_not_alone(reference: _Measured | None) -> str | None:
-    words = None if reference is None else reference.summary.not_alone
-    return None if words is None else f"native was {words}"
-
-
-def _worst_ratio(own: CellSummary, reference: CellSummary) -> float | None:
-    """Compare the longest overheads, where no limit of a kernel is a part of them."""
-    if own.comparable_worst_ns is None or reference.comparable_worst_ns is None:
-        return None
-    value, base = own.worst_overhead_ns, reference.worst_overhead_ns
-    return _ratio(value, base) if value is not None and base is not None else None
-
-
-def _ratio(value: float, reference: float) -> float | None:
-    return value / reference if reference > 0 else None
+        for one in cells
+    ]
 
 
 def _in_order(platforms: list[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """What the report shows of latencies: the answer, tables, figures and causes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from stealtime.lab.platforms.traits import traits_of
@@ -8,13 +8,15 @@ from stealtime.report import notation
 from stealtime.report.page.parts import hypervisor_section, published_section
 from stealtime.report.page.section import Section
 from stealtime.report.page.templates import rendered, source, templates_of
+from stealtime.report.summary import RunSummary
 from stealtime.store.run import Run
-from stealtime.studies.latency.analysis.model import RunSummary
-from stealtime.studies.latency.content import cause_palette
-from stealtime.studies.latency.content.causes import Causes
-from stealtime.studies.latency.content.report import ReportContent
-from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
+from stealtime.studies.latency.analysis.model import own_part
+from stealtime.studies.latency.attribution import families
+from stealtime.studies.latency.attribution.cells import TINY_SHARE, Causes, gather_causes
+from stealtime.studies.latency.page.content import ReportContent
 from stealtime.studies.latency.page.gather import gather
+from stealtime.studies.latency.page.periodic import Periodic, gather_periodic
+from stealtime.studies.latency.page.spikes import drawings, worst_spikes
 from stealtime.studies.latency.wording import cause_wording, wording
 from stealtime.studies.latency.wording.held_back import held_back_sentences
 from stealtime.studies.latency.wording.no_interval import no_interval_sentences
@@ -24,9 +26,6 @@ _SCRIPTS = (
 )  # fmt: skip
 """In the order in which they build on each other."""
 
-Periodic = Mapping[tuple[str, str, str], tuple[str, ...]]
-"""What was traced in the periods of a platform, scenario and probe."""
-
 
 def section_of(run: Run, summary: RunSummary) -> Section:
     """Gather and draw what the report of ``run`` says of latencies.
@@ -34,7 +33,7 @@ def section_of(run: Run, summary: RunSummary) -> Section:
     Raises:
         StealtimeError: A document of the run is damaged.
     """
-    content = gather(run, summary)
+    content = gather(run, own_part(summary))
     return section(content, gather_causes(run), gather_periodic(content.summary, run))
 
 
@@ -46,7 +45,13 @@ def section(content: ReportContent, causes: Causes, periodic: Periodic) -> Secti
         ratio_interval=lambda one: wording.interval_words(one, notation.ratio),
         shift=cause_wording.signed_duration,
     )
-    templates.globals["cause_looks"] = cause_palette.LOOKS
+    templates.globals.update(
+        cause_looks=families.LOOKS,
+        tiny_share=TINY_SHARE,
+        worst_spikes=worst_spikes,
+        drawings=drawings,
+        overhead_in_words=cause_wording.overhead_in_words,
+    )
     published = published_section(content.summary)
     hypervisor = hypervisor_section(content.summary, content.platforms)
     values: dict[str, Any] = {

@@ -7,12 +7,13 @@ time is lost by that: the parts of the excess stand beside the drawing and are u
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from stealtime.report import notation
-from stealtime.studies.latency.attribution.model import AttributedSpike, Cause, Segment
-from stealtime.studies.latency.content.cause_palette import RUNNING, family_of
-from stealtime.studies.latency.content.causes import SpikePart, WorstSpike
+from stealtime.studies.latency.attribution.cells import TracedCell
+from stealtime.studies.latency.attribution.families import NOT_JUDGED, RUNNING, cause_family
+from stealtime.studies.latency.attribution.model import AttributedSpike, Segment
 
 _NARROWEST = 1 / 250
 """Of a spike's duration: four pixels of a wide drawing."""
@@ -21,47 +22,74 @@ _DECIMALS = 1
 """Of nanoseconds: a tenth is less than a counter's cycle."""
 
 
-def worst_spike(spike: AttributedSpike, repetition: int, identity: str, tracks: Sequence[str]) -> WorstSpike:
-    """Put a spike into what the page shows.
+@dataclass(frozen=True)
+class SpikePart:
+    """A part of a spike's excess."""
 
-    Args:
-        spike: With its segments.
-        repetition: Of the cell, from 1.
-        identity: Unique in the page.
-        tracks: Those to draw, of ``machine`` and ``host``.
-    """
-    whole_ns = whole_parts([part.ns for part in spike.parts], spike.excess_ns)
-    parts = tuple(
-        SpikePart(cause_family(part.cause), part.cause.label, ns)
-        for part, ns in zip(spike.parts, whole_ns, strict=True)
-    )
-    drawing = {
-        "at_s": spike.start_s,
-        "duration_ns": round(spike.duration_ns, _DECIMALS),
-        "excess_ns": round(spike.excess_ns),
-        "is_judged": spike.judged,
-        "parts": [{"family": part.family, "label": part.label, "ns": part.ns} for part in parts],
-        "tracks": [
-            {
-                "name": track,
-                "segments": drawn_segments(
-                    [segment for segment in spike.segments if segment.track == track], spike.duration_ns
-                ),
-            }
-            for track in tracks
-        ],
-    }
-    return WorstSpike(
-        identity=identity,
-        repetition=repetition,
-        index=spike.index,
-        at_s=spike.start_s,
-        duration_ns=spike.duration_ns,
-        excess_ns=round(spike.excess_ns),
-        is_judged=spike.judged,
-        parts=parts if spike.judged else (),
-        drawing=drawing,
-    )
+    family: str
+    label: str
+    ns: int
+    """Rounded so that the parts of a spike add up to its excess."""
+
+
+@dataclass(frozen=True)
+class WorstSpike:
+    """One of the longest spikes of a cell."""
+
+    identity: str
+    """Unique in the page, fit for an HTML id."""
+    repetition: int
+    told: AttributedSpike
+    tracks: tuple[str, ...]
+    """Those to draw, of ``machine`` and ``host``."""
+
+    @property
+    def parts(self) -> list[SpikePart]:
+        """They add up to the excess; none if it was not judged."""
+        whole_ns = whole_parts([part.ns for part in self.told.parts], self.told.excess_ns)
+        return [
+            SpikePart(cause_family(part.cause), part.cause.label, ns)
+            for part, ns in zip(self.told.parts, whole_ns, strict=True)
+        ]
+
+    @property
+    def families(self) -> str:
+        """The families of its parts, space-separated."""
+        return " ".join(dict.fromkeys(part.family for part in self.parts)) if self.told.judged else NOT_JUDGED
+
+    @property
+    def drawing(self) -> dict[str, Any]:
+        """What ``templates/spike_figure.js`` reads."""
+        segments = self.told.segments
+        return {
+            "at_s": self.told.start_s,
+            "duration_ns": round(self.told.duration_ns, _DECIMALS),
+            "excess_ns": round(self.told.excess_ns),
+            "is_judged": self.told.judged,
+            "parts": [asdict(part) for part in self.parts],
+            "tracks": [
+                {
+                    "name": track,
+                    "segments": drawn_segments([one for one in segments if one.track == track], self.told.duration_ns),
+                }
+                for track in self.tracks
+            ],
+            "families": self.families,
+        }
+
+
+def worst_spikes(cell: TracedCell) -> list[WorstSpike]:
+    """Give the longest spikes of a cell as the page shows them."""
+    return [
+        WorstSpike(f"{cell.identity}-spike-{number}", one.repetition, spike, one.tracks(spike))
+        for number, (spike, one) in enumerate(cell.worst, start=1)
+    ]
+
+
+def drawings(cell: TracedCell) -> list[dict[str, Any]]:
+    """Give what the page's scripts read of them."""
+    has_several = len(cell.attributed) > 1
+    return [{**spike.drawing, "repetition": spike.repetition if has_several else None} for spike in worst_spikes(cell)]
 
 
 def whole_parts(parts_ns: Sequence[float], excess_ns: float) -> list[int]:
@@ -94,11 +122,6 @@ def drawn_segments(segments: Sequence[Segment], duration_ns: float) -> list[dict
         else:
             drawn.append(_drawn(segment))
     return drawn + _merged(narrow)
-
-
-def cause_family(cause: Cause | None) -> str:
-    """Give the family of a cause; without one the probe itself ran."""
-    return RUNNING if cause is None else family_of(cause.kind, cause.name)
 
 
 def _drawn(segment: Segment) -> dict[str, Any]:

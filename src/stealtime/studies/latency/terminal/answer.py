@@ -6,7 +6,6 @@ the repetitions and its ratio to native. The longest stands below, with what the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -15,9 +14,9 @@ from rich.text import Text
 from stealtime.lab.platforms.traits import NATIVE
 from stealtime.report import notation
 from stealtime.report.interval import Interval
-from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table, number, unit_for
-from stealtime.studies.latency.analysis.model import CellSummary
-from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio, why_no_interval
+from stealtime.report.plain_table import INVALID_MARK, new_table, number, unit_for
+from stealtime.studies.latency.analysis.tail import tail_ratio, why_no_interval
+from stealtime.studies.latency.rows import Column, Row
 from stealtime.studies.latency.wording.held_back import held_back_sentences
 from stealtime.studies.latency.wording.no_interval import no_interval_sentences
 
@@ -28,24 +27,6 @@ NOT_ALONE_MARK = "\N{DOUBLE DAGGER}"
 _PAIRS = (("qemu-kvm-emulated", "qemu-kvm-paravirt"), ("qemu-tcg-emulated", "qemu-tcg-paravirt"))
 
 
-@dataclass(frozen=True)
-class Column:
-    """One question: a probe with its parameters, in a scenario."""
-
-    cells: dict[str, CellSummary]
-    """By platform."""
-
-    @property
-    def first(self) -> CellSummary:
-        """One of its cells, for what they have in common."""
-        return next(iter(self.cells.values()))
-
-    @property
-    def title(self) -> str:
-        """The probe with its parameters."""
-        return cell_title(self.first.probe, self.first.parameters)
-
-
 def answer_tables(columns: Sequence[Column], suffix: str) -> list[RenderableType]:
     """Give the two tables of one scenario and what explains them.
 
@@ -53,7 +34,7 @@ def answer_tables(columns: Sequence[Column], suffix: str) -> list[RenderableType
         columns: Of the scenario.
         suffix: Names the scenario, where there are several.
     """
-    cells = [cell for column in columns for cell in column.cells.values()]
+    cells = [row.cell for column in columns for row in column.rows.values()]
     parts: list[RenderableType] = [
         Text(f"One in a thousand{suffix}: overhead over the floor at the 99.9th percentile", style="bold"),
         _steady_table(columns),
@@ -71,34 +52,27 @@ def answer_tables(columns: Sequence[Column], suffix: str) -> list[RenderableType
 
 def platforms_of(columns: Sequence[Column]) -> list[str]:
     """Give the platforms in the order of their rows."""
-    names = list(dict.fromkeys(platform for column in columns for platform in column.cells))
+    names = list(dict.fromkeys(platform for column in columns for platform in column.rows))
     return sorted(names, key=lambda name: name != NATIVE)
 
 
 def _steady_table(columns: Sequence[Column]) -> Table:
     """Give the overhead at the 99.9th percentile; intervals and ratios stand in lines of their own: 80 columns do."""
-    units = [unit_for([_tail_ns(cell) for cell in column.cells.values()]) for column in columns]
+    units = [unit_for([row.cell.tail_overhead_ns for row in column.rows.values()]) for column in columns]
     table = _new_table(columns, [unit for unit, _ in units])
     platforms = platforms_of(columns)
-    intervals = {
-        (platform, place): tail_overhead(column.cells[platform])
-        for place, column in enumerate(columns)
-        for platform in column.cells
-    }
     for platform in platforms:
-        row = []
-        for place, (column, (_, size)) in enumerate(zip(columns, units, strict=True)):
-            cell, interval = column.cells.get(platform), intervals.get((platform, place))
-            value_ns = interval.value if interval is not None else _tail_ns(cell)
-            unsteady = UNSTEADY_MARK if cell is not None and why_no_interval(cell) is not None else ""
-            row.append(f"{number(value_ns, size)}{unsteady}{_marks(cell)}")
-        table.add_row(platform, *row)
-        own = [intervals.get((platform, place)) for place in range(len(columns))]
-        if any(own):
-            spans = [_span(one, size) for one, (_, size) in zip(own, units, strict=True)]
+        rows = [column.rows.get(platform) for column in columns]
+        figures = []
+        for row, (_, size) in zip(rows, units, strict=True):
+            unsteady = UNSTEADY_MARK if row is not None and why_no_interval(row.cell) is not None else ""
+            figures.append(f"{number(None if row is None else row.tail_ns, size)}{unsteady}{_marks(row)}")
+        table.add_row(platform, *figures)
+        tails = [None if row is None else row.tail for row in rows]
+        if any(tails):
+            spans = [_span(one, size) for one, (_, size) in zip(tails, units, strict=True)]
             table.add_row("  95 % interval", *spans, style="dim")
-        if platform != NATIVE and NATIVE in platforms:
-            _add_ratios(table, "  to native", [_ratio(column, platform, NATIVE) for column in columns])
+        _add_ratios(table, "  to native", [None if row is None else row.tail_ratio for row in rows])
     for emulated, paravirt in _PAIRS:
         if emulated in platforms and paravirt in platforms:
             ratios = [_ratio(column, emulated, paravirt) for column in columns]
@@ -108,16 +82,16 @@ def _steady_table(columns: Sequence[Column]) -> Table:
 
 def _longest_table(columns: Sequence[Column]) -> Table:
     """Give the longest overhead of all that no limit of the kernel explains."""
-    units = [unit_for([cell.worst_overhead_ns for cell in column.cells.values()]) for column in columns]
+    units = [unit_for([row.cell.worst_overhead_ns for row in column.rows.values()]) for column in columns]
     table = _new_table(columns, [unit for unit, _ in units])
     for platform in platforms_of(columns):
-        row = []
+        figures = []
         for column, (_, size) in zip(columns, units, strict=True):
-            cell = column.cells.get(platform)
-            held_back = cell.held_back if cell is not None else None
+            row = column.rows.get(platform)
+            held_back = row.cell.held_back if row is not None else None
             mark = HELD_BACK_MARK if held_back is not None and (held_back.count or held_back.is_in_rest) else ""
-            row.append(f"{number(cell.worst_overhead_ns if cell else None, size)}{mark}{_marks(cell)}")
-        table.add_row(platform, *row)
+            figures.append(f"{number(row.cell.worst_overhead_ns if row else None, size)}{mark}{_marks(row)}")
+        table.add_row(platform, *figures)
     return table
 
 
@@ -138,12 +112,8 @@ def _add_ratios(table: Table, name: str, ratios: Sequence[Interval | None]) -> N
 
 
 def _ratio(column: Column, platform: str, reference: str) -> Interval | None:
-    own, base = column.cells.get(platform), column.cells.get(reference)
-    return tail_ratio(own, base) if own is not None and base is not None else None
-
-
-def _tail_ns(cell: CellSummary | None) -> float | None:
-    return None if cell is None else cell.tail_overhead_ns
+    own, base = column.rows.get(platform), column.rows.get(reference)
+    return tail_ratio(own.cell, base.cell) if own is not None and base is not None else None
 
 
 def _span(interval: Interval | None, unit_ns: float) -> str:
@@ -158,7 +128,7 @@ def _short(value: float) -> str:
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
 
 
-def _marks(cell: CellSummary | None) -> str:
-    if cell is None:
+def _marks(row: Row | None) -> str:
+    if row is None:
         return ""
-    return f"{'' if cell.not_alone is None else NOT_ALONE_MARK}{'' if cell.valid else INVALID_MARK}"
+    return f"{'' if row.cell.not_alone is None else NOT_ALONE_MARK}{'' if row.cell.valid else INVALID_MARK}"

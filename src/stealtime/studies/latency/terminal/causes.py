@@ -9,12 +9,19 @@ from rich.text import Text
 
 from stealtime.report import notation
 from stealtime.report.plain_table import new_table
-from stealtime.studies.latency.content.cause_palette import UNEXPLAINED
-from stealtime.studies.latency.content.causes import CauseLine, Causes, OverheadLine, Shift, TracedCell
+from stealtime.store.run import Run
+from stealtime.studies.latency.attribution.cells import CauseLine, Causes, TracedCell, gather_causes
+from stealtime.studies.latency.attribution.families import UNEXPLAINED
+from stealtime.studies.latency.attribution.model import Shift, TracingOverhead
 from stealtime.studies.latency.wording.cause_wording import held_back_alone, signed_duration
 
 _LEAST_SHARE = 0.01
 """Causes below it share a line, so that a cell takes no more than a few."""
+
+
+def explanation(run: Run) -> RenderableType | None:
+    """Attribute the traced trials, which takes a second or two each."""
+    return render_causes(gather_causes(run))
 
 
 def render_causes(causes: Causes) -> RenderableType | None:
@@ -40,13 +47,13 @@ def _cell(cell: TracedCell) -> list[RenderableType]:
     refused = [
         Text(f"  {one.trial} was not attributed: {one.reason}{_hint(one.hint)}", style="yellow") for one in cell.refused
     ]
-    if not cell.facts:
+    if not cell.attributed:
         return [Text(title, style="bold"), *refused]
     table = new_table(title)
     table.add_column("cause", no_wrap=True)
     for heading in ("lost", "share", "spikes", "largest"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in _rows(cell.lines):
+    for row in _rows(cell):
         table.add_row(*row)
     table.add_row(
         "excess of judged spikes",
@@ -73,11 +80,11 @@ def _hint(hint: str | None) -> str:
     return "" if hint is None else f"\n  hint: {hint}"
 
 
-def _rows(lines: Sequence[CauseLine]) -> list[list[str]]:
+def _rows(cell: TracedCell) -> list[list[str]]:
     """Give the causes that matter, the small ones added up, ``unexplained`` always by itself and last."""
-    small = [line for line in lines if line.share < _LEAST_SHARE and line.family != UNEXPLAINED]
-    if len(small) <= 1:
-        return [_figures(line) for line in lines]
+    small = cell.folded(_LEAST_SHARE)
+    if not small:
+        return [_figures(line) for line in cell.lines]
     joined = [
         f"{len(small)} smaller causes",
         notation.duration(sum(line.lost_ns for line in small)),
@@ -86,8 +93,8 @@ def _rows(lines: Sequence[CauseLine]) -> list[list[str]]:
         notation.ABSENT,
         notation.duration(max(line.largest_ns for line in small)),
     ]
-    large = [line for line in lines if line not in small and line.family != UNEXPLAINED]
-    unexplained = [line for line in lines if line.family == UNEXPLAINED]
+    large = [line for line in cell.lines if line not in small and line.family != UNEXPLAINED]
+    unexplained = [line for line in cell.lines if line.family == UNEXPLAINED]
     return [*map(_figures, large), joined, *map(_figures, unexplained)]
 
 
@@ -103,23 +110,24 @@ def _figures(line: CauseLine) -> list[str]:
 
 def _quality(cell: TracedCell) -> list[str]:
     """Say how far the table can be trusted: the time line's error bound, lost events, what tracing did without."""
-    error_ns = max(facts.error_ns for facts in cell.facts)
-    lost = sum(lost for facts in cell.facts for _, _, lost in facts.events)
-    methods = "; ".join(dict.fromkeys(facts.time_line for facts in cell.facts))
+    told = [one.told for one in cell.attributed]
+    error_ns = max(one.time_line.error_ns for one in told)
+    lost = sum(lost for one in cell.attributed for _, _, lost in one.events)
+    methods = "; ".join(dict.fromkeys(one.time_line.method for one in told))
     words = [f"one time line ({methods}): error at most {_bound(error_ns)}"]
     words[0] += f"; {notation.count(lost)} events lost" if lost else "; no event lost"
-    words += dict.fromkeys(f"without: {step}" for facts in cell.facts for step in facts.steps)
-    return words + list(dict.fromkeys(facts.agreement for facts in cell.facts if facts.agreement))
+    words += dict.fromkeys(f"without: {step}" for one in told for step in one.trace.steps)
+    return words + list(dict.fromkeys(one.views.agreement for one in told if one.views.agreement))
 
 
-def _overheads(lines: Sequence[OverheadLine]) -> Table:
+def _overheads(costs: Sequence[TracingOverhead]) -> Table:
     table = new_table()
     table.add_column("cell")
     for heading in ("pairs", "floor", "p99.9", "max"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for line in lines:
-        shifts = [_shift(shift, line.pairs) for shift in (line.floor, line.p999, line.maximum)]
-        table.add_row(line.cell, str(line.pairs), *(Text(text) for text in shifts))
+    for one in costs:
+        shifts = (_shift(shift, one.pairs) for shift in (one.floor_shift_ns, one.p999_shift_ns, one.max_shift_ns))
+        table.add_row(one.cell, str(one.pairs), *map(Text, shifts))
     return table
 
 
@@ -128,4 +136,4 @@ def _shift(shift: Shift, pairs: int) -> str:
     words = signed_duration(shift.median_ns)
     if pairs == 1:
         return words
-    return f"{words}\n{signed_duration(shift.low_ns)} ..\n{signed_duration(shift.high_ns)}"
+    return f"{words}\n{signed_duration(shift.min_ns)} ..\n{signed_duration(shift.max_ns)}"

@@ -1,6 +1,6 @@
 """The tables that ``run`` and ``show`` print: the answer first (``answer_tables``), then every figure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -8,19 +8,23 @@ from rich.text import Text
 
 from stealtime.lab.platforms.traits import NATIVE
 from stealtime.report import notation
-from stealtime.report.order import probe_rank
-from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table, number, unit_for
+from stealtime.report import summary as report_summary
+from stealtime.report.cells.model import plain_cells
+from stealtime.report.plain_table import INVALID_MARK, new_table, number, unit_for
 from stealtime.report.terminal.circumstances import circumstances, limits
-from stealtime.studies.latency.analysis.model import CellSummary, Period, RunSummary, Stats
-from stealtime.studies.latency.terminal.answer import HELD_BACK_MARK, Column, answer_tables, platforms_of
+from stealtime.studies.latency.analysis.model import CellSummary, Period, own_part
+from stealtime.studies.latency.rows import Column, columns_of
+from stealtime.studies.latency.terminal.answer import HELD_BACK_MARK, answer_tables, platforms_of
 
 UNRESOLVED_MARK = "*"
 _PERIODS_SHOWN = 4
 
 
-def render_summary(summary: RunSummary) -> RenderableType:
+def tables(whole: report_summary.RunSummary) -> RenderableType:
     """Give everything that is printed of a run."""
-    columns = _columns(summary.plain_cells)
+    summary = own_part(whole)
+    cells = plain_cells(summary.cells)
+    columns = columns_of(cells)
     parts: list[RenderableType] = []
     scenarios = list(dict.fromkeys(column.first.scenario for column in columns))
     for scenario in scenarios:
@@ -30,7 +34,7 @@ def render_summary(summary: RunSummary) -> RenderableType:
         for column in own:
             parts += [Text(), _cell_table(column, suffix)]
     parts.append(Text("\nover: the longest sample less the floor; p50 ratio: to native", style="dim"))
-    parts += _periods(summary.plain_cells)
+    parts += _periods(cells)
     parts += circumstances(summary)
     if any(cell.stats is not None and cell.stats.unresolved for cell in summary.cells):
         parts.append(Text(f"\n{UNRESOLVED_MARK} less than one sample lies beyond this percentile: it is the maximum"))
@@ -38,28 +42,20 @@ def render_summary(summary: RunSummary) -> RenderableType:
     return Group(*parts)
 
 
-def _columns(cells: Sequence[CellSummary]) -> list[Column]:
-    groups: dict[tuple[str, ...], dict[str, CellSummary]] = {}
-    for cell in cells:
-        groups.setdefault((cell.scenario, cell_title(cell.probe, cell.parameters)), {})[cell.platform] = cell
-    columns = [Column(group) for group in groups.values()]
-    return sorted(columns, key=lambda column: probe_rank(column.first.probe))
-
-
 def _cell_table(column: Column, suffix: str) -> Table:
     """Give every figure of one probe with its parameters, a row for each platform."""
     table = new_table(f"{column.title}{suffix}")
     table.add_column("platform", no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
-    all_stats = [cell.stats for cell in column.cells.values() if cell.stats is not None]
+    all_stats = [row.cell.stats for row in column.rows.values() if row.cell.stats is not None]
     units = {}
     for heading, key in _FIGURES:
-        unit, size = unit_for([_figure(key)(stats) for stats in all_stats])
+        unit, size = unit_for([getattr(stats, key) for stats in all_stats])
         units[key] = size
         table.add_column(f"{heading}\n{unit}", justify="right", no_wrap=True)
     table.add_column("p50\nratio", justify="right", no_wrap=True)
     for platform in platforms_of([column]):
-        cell = column.cells[platform]
+        cell = column.rows[platform].cell
         if cell.stats is None:
             table.add_row(platform, "failed", *([notation.ABSENT] * (len(_FIGURES) + 1)), style="red")
             continue
@@ -68,8 +64,8 @@ def _cell_table(column: Column, suffix: str) -> Table:
             mark = UNRESOLVED_MARK if key in cell.stats.unresolved else ""
             if key in _MAXIMA and cell.held_back is not None and cell.held_back.is_longest:
                 mark = HELD_BACK_MARK
-            row.append(f"{number(_figure(key)(cell.stats), units[key])}{mark}")
-        row.append("" if platform == NATIVE else _median_ratio(column, platform))
+            row.append(f"{number(getattr(cell.stats, key), units[key])}{mark}")
+        row.append("" if platform == NATIVE else notation.ratio(column.rows[platform].median_ratio))
         table.add_row(*row, style=None if cell.valid else "yellow")
     return table
 
@@ -82,17 +78,7 @@ _FIGURES = (
     ("max", "max_ns"),
     ("over", "max_overhead_ns"),
 )
-
-
 _MAXIMA = ("max_ns", "max_overhead_ns")
-
-
-def _figure(key: str) -> Callable[[Stats], float]:
-    def read(stats: Stats) -> float:
-        value: float = getattr(stats, key)
-        return value
-
-    return read
 
 
 def _periods(cells: Sequence[CellSummary]) -> list[RenderableType]:
@@ -114,10 +100,3 @@ def period_words(period: Period) -> str:
 def repetitions(count: int) -> str:
     """Count repetitions in words."""
     return "1 repetition" if count == 1 else f"{count} repetitions"
-
-
-def _median_ratio(column: Column, platform: str) -> str:
-    native, cell = column.cells.get(NATIVE), column.cells[platform]
-    if native is None or native.stats is None or cell.stats is None or not (native.valid and cell.valid):
-        return notation.ABSENT
-    return notation.ratio(cell.stats.p50_ns / native.stats.p50_ns) if native.stats.p50_ns else notation.ABSENT

@@ -1,40 +1,28 @@
 """Causes and the overhead of tracing in words."""
 
-from collections.abc import Sequence
-
 from stealtime.report import notation
-from stealtime.studies.latency.attribution.model import PeriodicCause
-from stealtime.studies.latency.content.cause_palette import LOOKS
-from stealtime.studies.latency.content.causes import CauseLine, ProbeCauses, Shift, TracedCell
+from stealtime.studies.latency.attribution.cells import ProbeCauses, TracedCell
+from stealtime.studies.latency.attribution.model import PeriodicCause, Shift, TracingOverhead
 
-_NAMED = 3
 _LEAST_NS = 0.1
 _PAIRS_MIN = 7
 """All of n pairs have one sign by chance in 2 / 2^n of cases, and three figures of a cell are looked at: with seven
 pairs a claim about a cell is chance in less than 5 %, with six in 9 %, with three in more than half."""
 
 
-def stack_label(family: str, lines: Sequence[CauseLine]) -> str:
-    """Name a piece of a bar: by its only cause, or by its family and the largest causes in it."""
-    words = LOOKS[family].words
-    labels = [line.label for line in sorted(lines, key=lambda line: -line.lost_ns)]
-    if not labels or labels == [words]:
-        return words
-    if len(labels) == 1:
-        return labels[0]
-    more = f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else ""
-    return f"{words} ({', '.join(labels[:_NAMED])}{more})"
-
-
-def overhead_in_words(pairs: int, floor: Shift, p999: Shift, maximum: Shift) -> str:
+def overhead_in_words(cost: TracingOverhead) -> str:
     """Say what the shifts of floor, p99.9 and maximum mean; a shift counts as seen if all pairs agree on its sign."""
-    named = (("the floor", floor), ("the 99.9th percentile", p999), ("the maximum", maximum))
-    if pairs < _PAIRS_MIN:
-        few = "one pair" if pairs == 1 else f"the median of {pairs} pairs"
+    named = (
+        ("the floor", cost.floor_shift_ns),
+        ("the 99.9th percentile", cost.p999_shift_ns),
+        ("the maximum", cost.max_shift_ns),
+    )
+    if cost.pairs < _PAIRS_MIN:
+        few = "one pair" if cost.pairs == 1 else f"the median of {cost.pairs} pairs"
         seen = ", ".join(f"{name} {signed_duration(shift.median_ns)}" for name, shift in named)
         return f"{few}: {seen}; this may be chance, {_PAIRS_MIN} pairs that agree would not be"
-    clear = [f"{name} {_moved(shift)}" for name, shift in named if not shift.low_ns <= 0 <= shift.high_ns]
-    unclear = [name for name, shift in named if shift.low_ns <= 0 <= shift.high_ns]
+    clear = [f"{name} {_moved(shift)}" for name, shift in named if not shift.min_ns <= 0 <= shift.max_ns]
+    unclear = [name for name, shift in named if shift.min_ns <= 0 <= shift.max_ns]
     sentences = [f"tracing moved {', '.join(clear)}"] if clear else []
     if unclear:
         sentences.append(f"{' and '.join(unclear)}: the pairs do not agree on a direction, so none is claimed")

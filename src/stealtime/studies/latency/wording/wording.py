@@ -9,7 +9,7 @@ from stealtime.report.circumstances.limits import some_names
 from stealtime.report.interval import CONFIDENCE, Interval
 from stealtime.store.model import Cell
 from stealtime.studies.latency.analysis.model import Period
-from stealtime.studies.latency.content.report import Group, ReportContent, Row
+from stealtime.studies.latency.page.content import DrawnRow, Group, ReportContent
 from stealtime.studies.latency.probes.catalogue import PROBES
 from stealtime.vocabulary.readings import Facts, Value
 
@@ -80,12 +80,12 @@ def _costs_of(platform: str, content: ReportContent) -> list[str]:
     for title in content.probe_titles:
         own = [group for group in content.groups if group.title == title and group.row_of(platform) is not None]
         rows = [(group, row) for group in own if (row := group.row_of(platform)) is not None]
-        invalid += [group_name(content, group) for group, row in rows if not row.is_valid]
-        valid = [(group, row) for group, row in rows if row.is_valid]
+        invalid += [group_name(content, group) for group, row in rows if not row.cell.valid]
+        valid = [(group, row) for group, row in rows if row.cell.valid]
         if not valid:
             continue
         worst_group, worst = max(valid, key=lambda pair: _leading_ns(pair[1]))
-        words = _cost(worst_group, worst)
+        words = f"{_figures(worst)} ({worst_group.parameter})"
         if len(valid) > 1:
             least_group, least = min(valid, key=lambda pair: _leading_ns(pair[1]))
             words += f", in the worst scenario, {worst_group.scenario}; in the best one, {least_group.scenario}, "
@@ -102,25 +102,20 @@ def group_name(content: ReportContent, group: Group) -> str:
     return group.title if len(content.scenarios) == 1 else f"{group.title} in {group.scenario}"
 
 
-def _leading_ns(row: Row) -> float:
+def _leading_ns(row: DrawnRow) -> float:
     """What scenarios are ordered by: the steady figure where there is one."""
-    return row.tail_ns if row.tail_ns is not None else row.worst_overhead_ns or 0.0
+    return row.tail_ns if row.tail_ns is not None else row.cell.worst_overhead_ns or 0.0
 
 
-def _cost(group: Group, row: Row) -> str:
-    """Give one probe's overhead, what is steady of it first."""
-    return f"{_figures(row)} ({group.parameter})"
-
-
-def _figures(row: Row) -> str:
-    longest = f"the longest by {notation.duration(row.worst_overhead_ns, 3)}"
+def _figures(row: DrawnRow) -> str:
+    """Give the overhead of one probe, what is steady of it first."""
+    longest = f"the longest by {notation.duration(row.cell.worst_overhead_ns, 3)}"
     if row.tail_ns is None:
         return f"more than these samples can resolve; {longest}"
-    value_ns = row.tail_ns if row.tail is None else row.tail.value
-    return f"{notation.duration(value_ns, 3)} or more, {_compared(row)}; {longest}"
+    return f"{notation.duration(row.tail_ns, 3)} or more, {_compared(row)}; {longest}"
 
 
-def _compared(row: Row) -> str:
+def _compared(row: DrawnRow) -> str:
     ratio = row.tail_ratio
     if ratio is None:
         return "no ratio to native"

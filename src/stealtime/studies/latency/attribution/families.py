@@ -7,6 +7,8 @@ Colours have 3:1 or more against the page (WCAG 2.2, 1.4.11); every segment also
 
 from dataclasses import dataclass
 
+from stealtime.studies.latency.attribution.model import Cause
+
 NEIGHBOUR_NAMES = "neighbour "
 """What the names of neighbours begin with (``scenarios.neighbours``)."""
 NOT_JUDGED = "not_judged"
@@ -59,10 +61,15 @@ def family_of(kind: str, name: str | None) -> str:
     """Give the family of a cause.
 
     Args:
-        kind: As ``analysis.attribution.model.Cause`` has it. An unknown one is shown as unexplained, never left out.
+        kind: As :class:`.model.Cause` has it. An unknown one is shown as unexplained, never left out.
         name: Who it was, if that is known: being preempted by a neighbour is a family of its own.
     """
     # Natively host and machine are one, so a neighbour is one of its other threads.
     if kind in ("host_preempted", "thread") and name is not None and name.startswith(NEIGHBOUR_NAMES):
         return "neighbour"
     return kind if kind in LOOKS else UNEXPLAINED
+
+
+def cause_family(cause: Cause | None) -> str:
+    """Give the family of a cause; without one the probe itself ran."""
+    return RUNNING if cause is None else family_of(cause.kind, cause.name)

@@ -5,38 +5,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from stealtime.report.circumstances.limits import Limits, Remark
-from stealtime.report.interval import Interval
 from stealtime.report.neighbours import Surroundings
 from stealtime.report.palette import Look
 from stealtime.store.model import Manifest, TrialRecord
-from stealtime.studies.latency.analysis.model import HeldBack, RunSummary, Stats
+from stealtime.studies.latency.analysis.model import RunSummary, Stats
+from stealtime.studies.latency.rows import Row
 
 
 @dataclass(frozen=True)
-class Row:
+class DrawnRow(Row):
     """One line of the summary table: a cell with all its repetitions."""
 
-    platform: str
     statistics: Stats
     """Of all repetitions that may be used, together."""
     repetitions: int
-    is_valid: bool
-    """Whether the figures may be used."""
-    tail_ns: float | None
-    """How far the 99.9th percentile lies above the floor; None with too few samples, or if a limit explains it."""
-    tail: Interval | None
-    """The same of one repetition, with what repetitions say of it; None where they are too few."""
-    tail_ratio: Interval | None
-    """Its multiple of the native one; None for native itself, or where either has no interval."""
-    worst_overhead_ns: float | None
-    """The longest that no limit of the kernel explains."""
-    worst_ratio: float | None
-    """As a multiple of the native one; None besides where a pause of a limit may be a part of either."""
-    held_back: HeldBack | None
-    median_ratio: float | None
     remarks: tuple[Remark, ...]
-    not_alone: str | None
-    """Who was beside it that nobody asked for, or beside the native one that its ratio is to; None where nobody was."""
     periods: tuple[str, ...]
     """What repeats in it, in words; of ``tick`` only."""
 
@@ -70,12 +53,12 @@ class Group:
     """What the probe finds out, in one sentence."""
     measured: str
     """What a sample is, for the axes: ``duration of one loop``."""
-    rows: tuple[Row, ...]
+    rows: tuple[DrawnRow, ...]
     series: tuple[FigureSeries, ...]
 
-    def row_of(self, platform: str) -> Row | None:
+    def row_of(self, platform: str) -> DrawnRow | None:
         """Give the line of a platform, if it was measured."""
-        return next((row for row in self.rows if row.platform == platform), None)
+        return next((row for row in self.rows if row.cell.platform == platform), None)
 
 
 @dataclass(frozen=True)
@@ -89,7 +72,7 @@ class ScenarioGroups:
     @property
     def platforms(self) -> tuple[str, ...]:
         """The platforms that were measured in it, in the order of its first group."""
-        return tuple(dict.fromkeys(row.platform for group in self.groups for row in group.rows))
+        return tuple(dict.fromkeys(row.cell.platform for group in self.groups for row in group.rows))
 
     def group_of(self, title: str) -> Group | None:
         """Give the group of a probe with its parameters, if it was measured here."""

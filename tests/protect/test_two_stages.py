@@ -16,8 +16,8 @@ from stealtime.studies.telephony.calls.dialogues import CallSignalling
 from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, laboratory_fronts
 from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
+from stealtime.studies.telephony.registrations.two_stages import fail_over_of_several
 from stealtime.studies.telephony.sipp.program import widen_ports
-from stealtime.studies.telephony.two_stages import fail_over_of_several
 from stealtime.vocabulary.errors import StealtimeError
 
 pytestmark = [

@@ -14,10 +14,10 @@ from stealtime.studies.telephony.appliance.configuration import SERVE, ServerCon
 from stealtime.studies.telephony.appliance.front import SLOTS, FrontConfiguration, dealt, destinations
 from stealtime.studies.telephony.appliance.names import DOMAIN, Front, NamesConfiguration
 from stealtime.studies.telephony.appliance.root import modules_of, programs_of
-from stealtime.studies.telephony.location import choose
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, FRONT_NODES, NAMES_NODE
 from stealtime.studies.telephony.probes import TwoStageFailoverCells
-from stealtime.studies.telephony.two_stages import longest_gap_ns
+from stealtime.studies.telephony.registrations.location import choose
+from stealtime.studies.telephony.registrations.two_stages import longest_gap_ns
 
 SERVICE = f"_sip._udp.{DOMAIN}."
 FRONTS = [

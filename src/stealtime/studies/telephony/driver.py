@@ -1,30 +1,91 @@
 """Drives the scenario ``telephony``: hosts in namespaces or real ones, a server as a cell wants it, and its phones."""
 
+import itertools
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from pydantic import JsonValue
 
 from stealtime.campaigns.blocking_driver import entered_in_thread, in_thread_on
-from stealtime.campaigns.planned import PlannedBoot
+from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.hosts.client import AtAddress, LaboratoryClient
 from stealtime.hosts.laboratory import Laboratory, refuse_without_root
 from stealtime.hosts.lent_testbed import LentTestbed, lent_testbed, refuse_foreign
 from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
+from stealtime.hosts.reusing_driver import ReusingDriver
 from stealtime.hosts.setting_up import accelerator_of, refuse_testbed
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement
+from stealtime.store.results import Result
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, Fronts, laboratory_fronts
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace, store_node
 from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
-from stealtime.studies.telephony.server_driver import NewPlace, ServerDriver
 from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
+from stealtime.studies.telephony.trials import TRIALS, Server, find_saturation, unknown_saturation
 from stealtime.vocabulary.errors import StealtimeError, UsageError
+
+NewPlace = Callable[[int, Mapping[str, JsonValue]], Place]
+
+
+class ServerDriver(ReusingDriver[Place]):
+    """A server as the last cell wanted it.
+
+    Args:
+        boot: Whose cells are carried out.
+        placement: Of the scenario.
+        logs: The folder for logs, until they are stored.
+        folder: For the files of trials.
+        new_place: Gives a place for another server, with a number that none had before; it is not started.
+    """
+
+    wanted_parameters = ("mode", "interval_ns", "roles", "primaries")
+
+    def __init__(self, boot: PlannedBoot, placement: Placement, logs: Path, folder: Path, new_place: NewPlace) -> None:
+        super().__init__(boot, placement, logs)
+        self._folder = folder
+        self._new_place = new_place
+        self._trials = itertools.count(1)
+        self._saturation: dict[str, float] = {}
+
+    def carry_out(self, cell: PlannedCell) -> Result:
+        with self._trial_folder() as folder:
+            transport = unknown_saturation(cell.cell.parameters, self._saturation)
+            if transport is not None:
+                # Also where the cells without protection are not of this run, or were measured before it was resumed.
+                find_saturation(self._server({"mode": "off"}), transport, folder)
+            return TRIALS[cell.cell.probe](self._server(cell.cell.parameters), cell, folder)
+
+    def make(self, serial: int, wanted: Mapping[str, JsonValue]) -> Place:
+        return self._new_place(serial, wanted)
+
+    def begin(self, kept: Place) -> None:
+        kept.start()
+
+    def stop_kept(self, kept: Place) -> None:
+        kept.stop()
+
+    def log_tail(self) -> str:
+        return "" if self.kept is None else self.kept.log_tail()
+
+    def _server(self, parameters: Mapping[str, JsonValue]) -> Server:
+        place = self.kept_for(parameters)
+        place.await_ready()
+        return Server(place, self._saturation)
+
+    @contextmanager
+    def _trial_folder(self) -> Iterator[Path]:
+        folder = self._folder / f"trial-{next(self._trials)}"
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def refuse(boot: PlannedBoot, placement: Placement) -> None:
@@ -111,6 +172,7 @@ def _fronts_here(lent: LentTestbed) -> Fronts:
 
 
 def _accelerator_of(platform: str) -> str | None:
+    """Give the accelerator of a server's guest; None where it runs natively."""
     if traits_of(platform).is_native:
         return None
     return accelerator_of(platform, "a SIP server", "the platforms `native` and `paravirt`")

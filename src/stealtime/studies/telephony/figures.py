@@ -57,7 +57,6 @@ class TelephonyFigures(CountedCell):
 
     @classmethod
     def more(cls, cell: Cell, results: Sequence[Any]) -> Mapping[str, Any]:
-        """Give response times, failovers over time, and calls."""
         times = [one.response for one in results if isinstance(one, Registrations)]
         failovers = [one for one in results if isinstance(one, RegistrationFailover | TwoStageFailover)]
         called = [one for one in results if isinstance(one, Calls | CallFailover)]
@@ -68,7 +67,6 @@ class TelephonyFigures(CountedCell):
         }
 
     def limits_by(self, results: Sequence[Any]) -> Sequence[str]:
-        """Say what was lost, what is unknown, and which load was too high."""
         return limits(results)
 
     def bounded(self) -> Bounded:
@@ -100,16 +98,8 @@ def _longest_silence(failovers: Sequence[TimeLine]) -> Bounded:
 
 
 def _time_line(one: RegistrationFailover | TwoStageFailover) -> TimeLine:
-    several = one if isinstance(one, TwoStageFailover) else None
-    return TimeLine(
-        fault_to_detection_ns=one.fault_to_detection_ns,
-        fault_to_running_ns=one.fault_to_running_ns,
-        fault_to_answer_ns=one.fault_to_answer_ns,
-        silence_ns=one.silence_ns,
-        over_time=one.over_time,
-        others_over_time=several.others_over_time if several else None,
-        others_silence_ns=several.others_silence_ns if several else None,
-    )
+    # Those of one server have no others.
+    return TimeLine(**{name: getattr(one, name, None) for name in TimeLine.model_fields})
 
 
 def _calls(parameters: Mapping[str, JsonValue], results: Sequence[Calls | CallFailover]) -> CallFigures | None:

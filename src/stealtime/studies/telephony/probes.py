@@ -14,7 +14,7 @@ from stealtime.campaigns.probe import Driver, Probe, ProbeCells, ShortProbe, who
 from stealtime.lab.platforms.traits import PlatformTraits
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CALLS_MAX, STREAMS_OF_A_CALL
-from stealtime.studies.telephony.saturation import HELD_TRIES
+from stealtime.studies.telephony.registrations.saturation import HELD_TRIES
 from stealtime.vocabulary.quantities import DurationNs
 
 Interval = Annotated[DurationNs, Field(ge=5_000_000)]

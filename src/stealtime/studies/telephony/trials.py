@@ -14,11 +14,13 @@ from stealtime.campaigns.planned import PlannedCell
 from stealtime.store.results import Result
 from stealtime.studies.telephony.calls.sessions import attempt_sessions
 from stealtime.studies.telephony.calls.trials import call, call_failover
-from stealtime.studies.telephony.failover import fail_over
 from stealtime.studies.telephony.place.model import Place, unprotected
 from stealtime.studies.telephony.place.steady import steady
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
-from stealtime.studies.telephony.registrations import Load, attempt_rate, run_load
+from stealtime.studies.telephony.registrations.failover import fail_over
+from stealtime.studies.telephony.registrations.load import Load, attempt_rate, run_load
+from stealtime.studies.telephony.registrations.saturation import Attempt, Saturation, search
+from stealtime.studies.telephony.registrations.two_stages import fail_over_of_several
 from stealtime.studies.telephony.results import (
     RateAttempt,
     RegistrationFailover,
@@ -28,9 +30,7 @@ from stealtime.studies.telephony.results import (
     SessionRate,
     TwoStageFailover,
 )
-from stealtime.studies.telephony.saturation import Attempt, Saturation, search
 from stealtime.studies.telephony.sipp.program import Transport
-from stealtime.studies.telephony.two_stages import fail_over_of_several
 from stealtime.vocabulary.errors import StealtimeError
 
 _RESOLUTION = 1.15
@@ -61,7 +61,6 @@ class Server:
 
 
 def find_registration_rate(server: Server, cell: PlannedCell, folder: Path) -> RegistrationRate:
-    """Search the highest rate of registrations."""
     transport = _transport(cell.cell.parameters)
     found = _search_registrations(server, transport, cell.duration_ns / 1e9, folder)
     if server.is_unprotected and found.rate_per_s:
@@ -89,14 +88,12 @@ def find_saturation(server: Server, transport: Transport, folder: Path) -> None:
 
 
 def find_session_rate(server: Server, cell: PlannedCell, folder: Path) -> SessionRate:
-    """Search the highest rate of sessions."""
     try_s = cell.duration_ns / 1e9
     found = _search(partial(attempt_sessions, server.place), try_s, _FIRST_SESSIONS_PER_S, folder)
     return SessionRate(**_found(found))
 
 
 def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
-    """Have phones register at a rate."""
     parameters, transport = cell.cell.parameters, _transport(cell.cell.parameters)
     rate, saturation = _rate(server, parameters, transport)
     duration_s = cell.duration_ns / 1e9
@@ -198,7 +195,6 @@ def _search(
 
 
 def _found(found: Saturation) -> dict[str, Any]:
-    """Give what is stored of a search."""
     return {
         "rate_per_s": found.rate_per_s,
         "is_bounded": found.is_bounded,

@@ -59,7 +59,6 @@ def server_words(cell: TelephonyFigures) -> str:
 
 
 def transport_words(cell: TelephonyFigures) -> str:
-    """Say how phones reach the server."""
     return _TRANSPORTS.get(str(cell.parameters.get("transport")), "")
 
 
@@ -79,7 +78,6 @@ def load_words(cell: TelephonyFigures) -> str:
 
 
 def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
-    """Say how to read the figures."""
     lines = []
     if any(str(cell.parameters.get("transport")).startswith("tcp") for cell in cells):
         lines.append("TCP one: all phones over one connection. TCP each: every phone with a connection of its own.")

@@ -138,7 +138,6 @@ class ServerConfiguration:
 
 
 def resource(name: str) -> str:
-    """Give one of our files."""
     return (resources.files("stealtime.studies.telephony.appliance") / "files" / name).read_text("utf-8")
 
 
@@ -151,7 +150,6 @@ def filled(name: str, told: Mapping[str, object]) -> str:
 
 
 def loaded(modules: Iterable[str]) -> str:
-    """Give the lines by which Kamailio loads modules."""
     return "\n".join([f'mpath="/{MODULES_FOLDER}/"', *(f'loadmodule "{name}.so"' for name in modules)])
 
 

@@ -52,12 +52,10 @@ class FrontConfiguration:
 
     @property
     def role(self) -> Role:
-        """What it does."""
         return "front"
 
     @property
     def files(self) -> dict[str, str]:
-        """The content of each file of the configuration."""
         told = {
             "udp_workers": self.udp_workers,
             "tcp_workers": self.tcp_workers,

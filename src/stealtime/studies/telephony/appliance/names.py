@@ -52,12 +52,10 @@ class NamesConfiguration:
 
     @property
     def role(self) -> Role:
-        """What it does."""
         return "names"
 
     @property
     def files(self) -> dict[str, str]:
-        """The content of each file of the configuration."""
         command = f"keep /{NSD} -d -c /{CONFIGURATION_FOLDER}/nsd.conf &"
         return {SERVE: serve_script([command]), "nsd.conf": self._server(), _ZONE: self._zone()}
 

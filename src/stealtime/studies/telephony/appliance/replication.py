@@ -58,7 +58,6 @@ class ReplicaConfiguration:
 
     @property
     def role(self) -> Role:
-        """What the server does."""
         return "replica"
 
     @property
@@ -68,7 +67,6 @@ class ReplicaConfiguration:
 
     @property
     def files(self) -> dict[str, str]:
-        """The content of each file of the configuration."""
         files = self._alone.files
         command = f"/{KEEPALIVED} --vrrp --dont-fork --log-console --use-file={_KEEPALIVED_CONFIGURATION}"
         return files | {
@@ -87,7 +85,6 @@ class ReplicaConfiguration:
 
     @property
     def shared_memory_bytes(self) -> int:
-        """How much Kamailio gets."""
         return self._alone.shared_memory_bytes
 
     @property

@@ -32,7 +32,6 @@ _POLL_S = 0.02
 
 
 def scenario_path(name: str) -> Path:
-    """Give the file of a scenario of calls."""
     return Path(str(resources.files("stealtime.studies.telephony.calls") / "scenarios" / f"{name}.xml"))
 
 

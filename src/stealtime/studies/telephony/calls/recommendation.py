@@ -65,7 +65,6 @@ class JudgedCalls:
 
 @cache
 def rule() -> Rule:
-    """Give the bars."""
     text = (resources.files("stealtime.studies.telephony.calls") / "recommendation.toml").read_text("utf-8")
     return Rule.model_validate(tomllib.loads(text))
 

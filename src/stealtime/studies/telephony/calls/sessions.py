@@ -8,8 +8,8 @@ from pathlib import Path
 from stealtime.studies.telephony.calls.dialogues import CALLERS_PORT, CallSignalling, scenario_path
 from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.place.model import Place
-from stealtime.studies.telephony.registrations import first_times, offered_per_s
-from stealtime.studies.telephony.saturation import Attempt
+from stealtime.studies.telephony.registrations.load import first_times, offered_per_s
+from stealtime.studies.telephony.registrations.saturation import Attempt
 from stealtime.studies.telephony.sipp.program import ANSWERED_WITHIN_S, SippOrder, start_sipp
 from stealtime.vocabulary.errors import StealtimeError
 

@@ -11,7 +11,7 @@ from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Moment, RegistrationsMeanwhile
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.steady import steady
-from stealtime.studies.telephony.registrations import (
+from stealtime.studies.telephony.registrations.load import (
     Load,
     Registered,
     finish_load,

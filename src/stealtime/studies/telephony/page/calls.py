@@ -23,15 +23,12 @@ ROW = 30.0
 
 @dataclass(frozen=True)
 class Box:
-    """Five numbers in the units of the SVG, from the top; the widest box that leaves some room is drawn."""
+    """The widest that leaves some room, in the units of the SVG."""
 
     left: float
     width: float
-    top: float
-    q3: float
-    median: float
-    q1: float
-    bottom: float
+    places: dict[str, float]
+    """Of the five numbers of the spread, by name, from the top."""
     look: Look
     words: str
 
@@ -48,7 +45,6 @@ class BoxFigure:
     looks: dict[str, Look]
 
     def down(self, value: float) -> float:
-        """Give the distance of a value from the top."""
         return round((1.0 - self.y.share(value)) * HEIGHT, 2)
 
 
@@ -143,12 +139,10 @@ def time_line(name: str, failover: FailoverFigures) -> TimeLine:
 
 
 def draw_boxes(figure: BoxFigure) -> Markup:
-    """Draw a figure with its legend."""
     return _rendered("box_figure", {"figure": figure, "width": WIDTH, "height": HEIGHT})
 
 
 def draw_time_line(line: TimeLine) -> Markup:
-    """Draw a time line."""
     return _rendered("time_line", {"line": line, "width": WIDTH, "row": ROW})
 
 
@@ -196,43 +190,23 @@ def _figure(
     names = list(dict.fromkeys(cell.name for cell in cells))
     looks = dict(zip(names, distinct_looks(len(names)), strict=True))
     group = WIDTH / len(streams)
-    width = min(_WIDEST, _BOX_SHARE * group / len(names))
+    room = min(_WIDEST / _BOX_SHARE, group / len(names))
+    middles = {number: (place + 0.5) * group for place, number in enumerate(streams)}
     boxes = []
-    figure = BoxFigure(
-        label, axis, tuple(((number + 0.5) * group, f"{one}") for number, one in enumerate(streams)), (), looks
-    )
     for cell in cells:
-        spread = spread_of(cell.figures)
-        if spread is None:
+        if (spread := spread_of(cell.figures)) is None:
             continue
-        middle = (streams.index(cell.figures.streams) + 0.5) * group
-        left = (
-            middle + (names.index(cell.name) - len(names) / 2) * width / _BOX_SHARE + width * (1 / _BOX_SHARE - 1) / 2
-        )
-        top, q3, median, q1, bottom = (
-            figure.down(scaled(value)) for value in (spread.max, spread.q3, spread.median, spread.q1, spread.min)
-        )
-        words = ", ".join(
-            f"{what} {in_words(value)}"
-            for what, value in (
-                ("min", spread.min),
-                ("q1", spread.q1),
-                ("median", spread.median),
-                ("q3", spread.q3),
-                ("max", spread.max),
-            )
-        )
+        left = middles[cell.figures.streams] + (names.index(cell.name) - len(names) / 2) * room
+        values = {name: getattr(spread, name) for name in ("min", "q1", "median", "q3", "max")}
+        words = ", ".join(f"{name} {in_words(value)}" for name, value in values.items())
         boxes.append(
             Box(
-                round(left, 2),
-                round(width, 2),
-                top,
-                q3,
-                median,
-                q1,
-                bottom,
-                looks[cell.name],
-                f"{cell.name}, {cell.figures.streams} streams: {words}",
+                left=round(left + (1 - _BOX_SHARE) / 2 * room, 2),
+                width=round(_BOX_SHARE * room, 2),
+                places={name: round((1.0 - axis.share(scaled(value))) * HEIGHT, 2) for name, value in values.items()},
+                look=looks[cell.name],
+                words=f"{cell.name}, {cell.figures.streams} streams: {words}",
             )
         )
-    return BoxFigure(figure.label, axis, figure.groups, tuple(boxes), looks)
+    groups = tuple((middle, f"{number}") for number, middle in middles.items())
+    return BoxFigure(label, axis, groups, tuple(boxes), looks)

@@ -13,7 +13,6 @@ from stealtime.studies.telephony.wording import recommendations, server_words
 
 
 def pictures(cells: Sequence[TelephonyFigures]) -> Pictures:
-    """Draw all cells of a run."""
     drawn = [Drawn(server_words(cell), cell.calls) for cell in cells if cell.calls is not None]
     templates = templates_of("stealtime.studies.telephony.page")
     loads = [cell for cell in cells if cell.probe == "register"]

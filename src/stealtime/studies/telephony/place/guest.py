@@ -93,7 +93,6 @@ class GuestPlace:
         return self.guests[0]
 
     def start(self) -> None:
-        """Boot its guests; does not wait."""
         for guest in self.guests:
             guest.start()
 
@@ -108,7 +107,6 @@ class GuestPlace:
         return [guest.await_ready(unlike) for guest in self.guests]
 
     def members(self) -> list[MemberStatus]:
-        """Give the members whose guests run now, protected or not."""
         return [member for guest in self.guests for member in guest.running_members()]
 
     def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
@@ -135,7 +133,6 @@ class GuestPlace:
         self.testbed.clear()
 
     def log_tail(self) -> str:
-        """Give the end of what its guests wrote on their consoles, and of the logs of members and hosts."""
         return self.testbed.log_tail()
 
     def _refuse_end(self) -> None:

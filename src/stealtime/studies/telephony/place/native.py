@@ -54,7 +54,6 @@ class NativePlace:
         self._server.start()
 
     def await_ready(self) -> None:
-        """Wait until it answers."""
         await_answer(self.client, self.address, self._up_within_s, self.log_tail)
 
     def await_protected(self, unlike: frozenset[int] = frozenset()) -> Sequence[MemberStatus]:
@@ -63,14 +62,12 @@ class NativePlace:
         return ()
 
     def members(self) -> Sequence[MemberStatus]:
-        """Give none."""
         return ()
 
     def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
         """Do nothing: it has no protection to lose."""
 
     def cpu_times(self) -> CpuTimes:
-        """Read what its processes have used."""
         pids = self.laboratory.processes(_HOST)
         return CpuTimes(sum(time_ns for pid in pids for time_ns in thread_times_ns(pid)), None)
 
@@ -84,5 +81,4 @@ class NativePlace:
             network.batch(self.laboratory.host(_HOST).namespace, [f"address del {GUEST_INTERFACE} dev {GUEST_BRIDGE}"])
 
     def log_tail(self) -> str:
-        """Give the end of what it wrote."""
         return self._server.log_tail()

@@ -57,7 +57,6 @@ class NativeServer:
         return obtain_root(self._configuration.role).tree, configuration_folder(self._configuration)
 
     def start(self) -> None:
-        """Start it; does not wait."""
         tree, told = self.prepare()
         run = ("-t", "tmpfs", "tmpfs") if self._run is None else ("--bind", str(self._run))
         mounts = (
@@ -92,7 +91,6 @@ class NativeServer:
         return True
 
     def log_tail(self) -> str:
-        """Give the end of what it wrote."""
         try:
             return "\n".join(self._log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:])
         except OSError:

@@ -108,7 +108,6 @@ class ReplicatedPlace:
         return self._serving().home
 
     def members(self) -> list[MemberStatus]:
-        """Give the members whose guests run now."""
         return [member for guest in self.guests for member in guest.running_members()]
 
     def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
@@ -154,7 +153,6 @@ class ReplicatedPlace:
             store.wait()
 
     def log_tail(self) -> str:
-        """Give the end of all logs."""
         log = self._log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:] if self._log.exists() else []
         return "\n".join([self.testbed.log_tail(), "--- store", *log])
 

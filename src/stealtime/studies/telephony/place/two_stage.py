@@ -95,7 +95,6 @@ class TwoStagePlace:
 
     @property
     def homes(self) -> list[str]:
-        """The hosts of the primaries."""
         return [guest.home for guest in self.guests]
 
     def start(self) -> None:
@@ -129,7 +128,6 @@ class TwoStagePlace:
         return [guest.await_ready(unlike) for guest in self.guests]
 
     def members(self) -> list[MemberStatus]:
-        """Give the members whose guests run now, protected or not."""
         return [member for guest in self.guests for member in guest.running_members()]
 
     def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
@@ -185,7 +183,6 @@ class TwoStagePlace:
         self.guests = []
 
     def log_tail(self) -> str:
-        """Give the end of what primaries and fronts wrote, and of the logs of members and hosts."""
         return f"{self.testbed.log_tail()}\n{self.fronts.log_tail()}"
 
     def _begin_primary(self) -> Guest:

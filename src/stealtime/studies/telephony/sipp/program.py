@@ -122,7 +122,6 @@ class Sipp:
             self.process.send_signal(signal.SIGUSR1)
 
     def end(self) -> None:
-        """Kill it, if it still runs."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -160,7 +159,6 @@ def find_sipp() -> str:
 
 
 def scenario_path(name: str) -> Path:
-    """Give the file of one of our scenarios."""
     return Path(str(resources.files("stealtime.studies.telephony.sipp") / "scenarios" / f"{name}.xml"))
 
 

@@ -12,10 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from stealtime.hosts.guest import Fault
-from stealtime.studies.telephony.failover import LOST_SHOWN, await_first_answer, over_time, silence_ns
-from stealtime.studies.telephony.location import Located, Protocol
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
-from stealtime.studies.telephony.registrations import (
+from stealtime.studies.telephony.registrations.failover import LOST_SHOWN, await_first_answer, over_time, silence_ns
+from stealtime.studies.telephony.registrations.load import (
     Load,
     Registered,
     finish_load,
@@ -23,6 +22,7 @@ from stealtime.studies.telephony.registrations import (
     registering,
     unknown_users,
 )
+from stealtime.studies.telephony.registrations.location import Located, Protocol
 from stealtime.studies.telephony.results import PrimaryAdded, PrimaryUsers, TwoStageFailover
 from stealtime.studies.telephony.sipp.program import Sipp, Transport, start_sipp
 from stealtime.vocabulary.errors import StealtimeError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stealtime.hosts.guest import Fault
 from stealtime.studies.telephony.place.model import Place
-from stealtime.studies.telephony.registrations import (
+from stealtime.studies.telephony.registrations.load import (
     Load,
     Registered,
     finish_load,

@@ -9,7 +9,7 @@ from pathlib import Path
 from stealtime.hosts.client import Client
 from stealtime.hosts.host import CpuTimes
 from stealtime.studies.telephony.place.model import Place
-from stealtime.studies.telephony.saturation import ANSWERED_BY_NS, Attempt
+from stealtime.studies.telephony.registrations.saturation import ANSWERED_BY_NS, Attempt
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 from stealtime.studies.telephony.sipp.program import (
     ANSWERED_WITHIN_S,
@@ -84,7 +84,6 @@ class Registered:
 
     @property
     def unanswered(self) -> int:
-        """How many they are."""
         return len(self.unanswered_ns)
 
 

@@ -1,0 +1,1 @@
+"""Phones that register with one server or with several behind fronts: the load, its limit, what a failover costs."""

@@ -79,6 +79,10 @@ def test_answer_of_several_scenarios_names_the_worst_and_the_best(tmp_path: Path
     assert sentence.endswith("the longest by 99.8 µs.")
 
 
+def test_question_names_the_policy_that_the_threads_had(content: ReportContent) -> None:
+    assert {group.question.partition(" threads")[0] for group in content.groups} == {"SCHED_FIFO"}
+
+
 def test_threads_of_neighbours_and_every_cpu_of_a_roaming_thread_are_told(content: ReportContent) -> None:
     trial = content.trials[0]
     assert trial.outcome is not None

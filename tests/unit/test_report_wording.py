@@ -1,7 +1,6 @@
 import pytest
 
 from stealtime.report import notation
-from stealtime.store.model import Cell
 from stealtime.studies.latency.probes.catalogue import PROBES
 from stealtime.studies.latency.wording import wording
 from stealtime.vocabulary.readings import Absent, Facts, Value
@@ -50,12 +49,6 @@ def test_titles_name_probe_and_parameters() -> None:
     assert title("tick", loop_ns=68_000) == "Clock tick, loop of 68 µs"
     assert title("switch", threads=1000) == "Thread switch, 1000 threads"
     assert title("wakeup", interval_ns=1_500_000) == "Timer wake-up, every 1.5 ms"
-
-
-def test_question_names_the_policy_that_the_threads_had() -> None:
-    cell = Cell(platform="native", scenario="alone", probe="tick", parameters={"loop_ns": 68_000})
-    assert wording.probe_question(cell).startswith("A SCHED_FIFO thread")
-    assert wording.probe_question(cell, ["SCHED_OTHER"]).startswith("A SCHED_OTHER thread")
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,6 @@ class Comparison(Figures):
 
     @property
     def judged(self) -> list[StatisticComparison]:
-        """All statistics that have a verdict."""
         return [one for cell in self.cells for one in cell.statistics if one.verdict != "not judged"]
 
     @property

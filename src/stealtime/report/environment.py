@@ -44,7 +44,6 @@ class ClockLine:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether nothing speaks against the clock."""
         return all(one is None or one.state != "disagreed" for one in (self.kernel, self.host))
 
 

@@ -35,7 +35,6 @@ def script_hash(text: str) -> str:
 
 @cache
 def figure_library() -> EmbeddedScript:
-    """Give plotly.js, packed."""
     text = files("plotly").joinpath("package_data/plotly.min.js").read_text(encoding="utf-8")
     return EmbeddedScript(pack(text.encode()), script_hash(text))
 

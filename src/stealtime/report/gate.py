@@ -44,7 +44,6 @@ class GatedCell(Figures):
 
     @property
     def sentence(self) -> str:
-        """What came of it."""
         if self.verdict == "not judged":
             return f"not judged: {self.because}"
         if self.longest_ns is None or self.over_ns is None:
@@ -66,12 +65,10 @@ class Gate(Figures):
     cells: list[GatedCell]
 
     def of(self, verdict: GateVerdict) -> list[GatedCell]:
-        """Give the cells of which one thing came."""
         return [cell for cell in self.cells if cell.verdict == verdict]
 
     @property
     def remarks(self) -> list[str]:
-        """A sentence for each thing that is not fine."""
         remarks = []
         if over := self.of("exceeded"):
             remarks.append(f"over --max-overhead {self.at_most_ns / 1000:.1f} us: {_listed(over)}")

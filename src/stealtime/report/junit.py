@@ -63,7 +63,6 @@ def write_junit(run: Run, summary: RunSummary, path: Path) -> None:
 
 
 def _names(campaign: str, cell: Cell | CellFigures) -> tuple[str, str]:
-    """Give the names of a cell's class and test."""
     title = cell_title(cell.probe, cell.parameters)
     return f"{campaign}.{cell.platform}.{cell.scenario}", f"{title} traced" if cell.traced else title
 

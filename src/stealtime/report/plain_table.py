@@ -71,7 +71,6 @@ class TableOfWords:
 
 
 def printed(table: TableOfWords) -> Table:
-    """Give such a table as it is printed."""
     shown = len(table.heads) - table.wide
     drawn = new_table(table.title)
     for number, head in enumerate(table.heads[:shown]):

@@ -46,7 +46,6 @@ class Counts:
 
     @property
     def total(self) -> float:
-        """All events."""
         return float(sum(self.events))
 
     @property
@@ -117,7 +116,6 @@ def judge_rates(base: Counts, other: Counts) -> tuple[Interval | None, str | Non
 
 
 def method_of_rates(base: Counts, other: Counts, what: str) -> str:
-    """Say how such a ratio was found."""
     bursts = dispersion(base, other)
     together = "" if bursts == 1.0 else f", of which {bursts:.1f} count as one since they come in bursts"
     return f"{what}: {base.total:.0f} and {other.total:.0f}{together}; binomial, averaged over sessions"

@@ -55,7 +55,6 @@ class Recurrence:
 
     @property
     def method(self) -> str:
-        """Say how the interval was found."""
         return (
             f"of {self.bands} lengths the one that sets the runs apart most: the odds that a repetition has a stall of "
             f"it (Fisher, exact); {CONFIDENCE_OF_RECURRENCE:.0%} confidence for all lengths together (Bonferroni)"

@@ -57,7 +57,6 @@ class FigureOfRepetitions(Figures):
         )
 
     def line(self, label: str, in_words: InWords) -> str:
-        """Write the median with its interval."""
         return f"{label} {in_words(self.name, self.p50)} ({self.interval_words(in_words)})"
 
     def interval_words(self, in_words: InWords) -> str:

@@ -15,7 +15,6 @@ _HINT = "`stealtime schema bars` prints what a file of bars may hold"
 
 
 def bar_names() -> list[str]:
-    """List the bars that come with stealtime."""
     folder = resources.files("stealtime.report.acceptance") / "bars"
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 

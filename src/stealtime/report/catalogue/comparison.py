@@ -24,7 +24,6 @@ class FigureComparison(StatisticComparison):
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """Its name, and its value in each run."""
         return self.told
 
 

@@ -32,7 +32,6 @@ class Figure:
         return found
 
     def in_words(self, name: str, value: float | None) -> str:
-        """Write a value with its unit."""
         if value is None:
             return notation.ABSENT
         if self.write is not None:
@@ -80,15 +79,12 @@ class ProbeFigures:
         return [name for name, figure in self.figures.items() if figure.combine == combine]
 
     def value(self, name: str, result: Any) -> float | None:
-        """Give a figure of a result."""
         return self.figures[name].value(name, result)
 
     def label(self, name: str) -> str:
-        """Give what a figure is called."""
         return self.figures[name].label
 
     def in_words(self, name: str, value: float | None) -> str:
-        """Write a value of a figure with its unit."""
         return self.figures[name].in_words(name, value)
 
 

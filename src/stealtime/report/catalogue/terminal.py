@@ -12,7 +12,6 @@ from stealtime.report.plain_table import printed_each
 
 
 def report_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> RenderableType:
-    """Give the tables of a study, its conclusions, and how to read them."""
     conclusions = study.conclusions(cells)
     lines = [*conclusions, *([""] if conclusions else []), *remarks_of(study, cells)]
     return Group(*printed_each(tables_of(study, cells)), *map(Text, lines))

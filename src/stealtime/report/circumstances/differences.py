@@ -53,7 +53,6 @@ class Difference(Figures):
 
     @property
     def sentence(self) -> str:
-        """Tell it in a line."""
         return f"{self.what}: {self.a} and {self.b} ({some_names(self.where)})"
 
 

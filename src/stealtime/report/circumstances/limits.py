@@ -46,7 +46,6 @@ class SpreadRemark:
 
     @property
     def platforms(self) -> str:
-        """The platforms, in words."""
         return ", ".join(platform for platform, _ in self.where)
 
 

@@ -299,7 +299,6 @@ def _means_of_repetitions(figures: Sequence[FigurePair]) -> list[float]:
 
 
 def _differences(view: RunView, rows: Sequence[TableRow]) -> Iterator[str]:
-    """Say in what our measurement is another one than theirs."""
     published = view.published
     used = [one for row in rows for one in row.figures if one.ours is not None]
     counts = [one.samples for one in used if one.samples is not None]

@@ -94,7 +94,6 @@ class TableRow(Figures):
     """Of each machine, in their order."""
 
     def figure(self, role: str) -> FigurePair:
-        """Give the figure of one machine."""
         return next(one for one in self.figures if one.role == role)
 
 
@@ -132,7 +131,6 @@ class JudgedClaim(Figures):
 
     @property
     def subject(self) -> str:
-        """What is judged."""
         if self.kind == "scenarios":
             return f"growth of scenario {self.short_name.replace(' / ', ' over ')}, {self.role}, {self.test}"
         of = self.role if self.base_role is None else f"{self.role}/{self.base_role}"
@@ -157,7 +155,6 @@ class MeanRow(Figures):
 
     @property
     def subject(self) -> str:
-        """What its ratio is of."""
         test = "all tests" if self.test == "all" else self.test
         return f"geometric mean of {self.of} over {self.ours_count} of {self.theirs_count} ratios, {test}"
 
@@ -198,7 +195,6 @@ class PublishedComparison(Figures):
     """What in the publication does not fit together."""
 
     def test(self, name: str) -> TestWords:
-        """Give the words of a test."""
         return next(test for test in self.tests if test.name == name)
 
     @property
@@ -213,7 +209,6 @@ class PublishedComparison(Figures):
         return bool(self.judgements) and all(judgement.verdict != "not judged" for _, judgement in self.judgements)
 
     def count(self, verdict: Verdict) -> int:
-        """Count the verdicts of a kind."""
         return sum(judgement.verdict == verdict for _, judgement in self.judgements)
 
     def count_but_for_scaling(self, verdict: Verdict) -> int:

@@ -151,7 +151,6 @@ def _judgement(theirs: float, ours: Ours | None, verdict: Verdict, words: str, b
 
 
 def direction(ratio: float) -> Direction:
-    """Say what a positive ratio says."""
     if ratio > LEVEL_FACTOR:
         return "higher"
     return "lower" if ratio < 1 / LEVEL_FACTOR else "no difference"

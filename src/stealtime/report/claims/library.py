@@ -60,7 +60,6 @@ def read_published(name: str, source: str, figures: str) -> Published:
 
 
 def _folders() -> dict[str, tuple[str, Traversable]]:
-    """Give the study and the folder of each publication."""
     return {
         entry.name.removesuffix(".csv"): (study.name, study.published)
         for study in studies()

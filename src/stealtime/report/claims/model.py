@@ -111,7 +111,6 @@ class ClaimSet(_Document):
 
     @property
     def kind(self) -> ClaimKind:
-        """What is compared."""
         return "figures" if self.rule == "figure" else "machines" if self.base is not None else "scenarios"
 
     @model_validator(mode="after")
@@ -169,7 +168,6 @@ class Published(_Document):
         return list(dict.fromkeys(row.scenario for row in self.rows))
 
     def machine(self, role: str) -> PublishedMachine:
-        """Give a machine by its role."""
         return next(machine for machine in self.machines if machine.role == role)
 
     def test(self, name: str) -> PublishedTest:

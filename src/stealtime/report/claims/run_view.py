@@ -60,12 +60,10 @@ class RunView:
         return next(iter([*valid, *measured]), row.scenario)
 
     def cell(self, scenario: str, test: str, role: str) -> CellFigures | None:
-        """Give our cell, if there is one."""
         platform = self.platform(role)
         return None if platform is None else self._cells.get((scenario, test, platform))
 
     def measurement(self, scenario: str, test: str, role: str) -> Measurement | None:
-        """Give the figure of our cell, if there is one."""
         platform = self.platform(role)
         return None if platform is None else self._measurements.get((scenario, test, platform))
 

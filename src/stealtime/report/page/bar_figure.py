@@ -52,11 +52,9 @@ class BarFigure:
         return found
 
     def end(self, bar: Bar) -> float:
-        """Give the place where a bar ends."""
         return round(self.axis.share(sum(part.value for part in bar.parts)) * WIDTH, 2)
 
 
 def draw_bars(figure: BarFigure) -> Markup:
-    """Draw a figure with its legend."""
     values = {"figure": figure, "width": WIDTH, "row": ROW}
     return rendered(templates_of("stealtime.report.page"), "bar_figure.html.jinja", values)

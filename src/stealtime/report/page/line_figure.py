@@ -77,17 +77,14 @@ class Line:
 
     @property
     def dashes(self) -> str:
-        """As SVG names them."""
         return _DASHES.get(self.look.dash, self.look.dash.replace("px", "").replace(",", " "))
 
     @property
     def mark(self) -> str:
-        """The path of its marks."""
         return _MARKS[self.look.symbol]
 
     @property
     def pieces(self) -> list[list[Point]]:
-        """Stretches without a missing point."""
         found: list[list[Point]] = [[]]
         for point in self.points:
             if point is None:
@@ -110,7 +107,6 @@ class LineFigure:
     """Horizontal lines that mean something, and their words."""
 
     def place(self, point: Point) -> tuple[float, float]:
-        """Give the place of a point."""
         return round(self.across(point.x), 2), round(self.down(point.y), 2)
 
     def across(self, x: float) -> float:
@@ -136,7 +132,6 @@ class LineFigure:
 
 
 def draw(figure: LineFigure) -> Markup:
-    """Draw a figure with its legend."""
     values = {"figure": figure, "width": WIDTH, "height": HEIGHT}
     return rendered(templates_of("stealtime.report.page"), "line_figure.html.jinja", values)
 

@@ -21,7 +21,6 @@ class Check(Figures):
 
     @property
     def is_rejected(self) -> bool:
-        """Whether the condition is not met."""
         return self.p_value < self.rejects_below
 
 

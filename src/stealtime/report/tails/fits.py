@@ -50,7 +50,6 @@ class Pareto:
         return -np.expm1(-self.k[:, None] * exponential) / self.theta[:, None]
 
     def repeated(self, samples: int) -> "Pareto":
-        """Give a single fit so many times."""
         return Pareto(np.repeat(self.theta, samples), np.repeat(self.k, samples))
 
 

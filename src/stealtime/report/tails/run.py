@@ -39,7 +39,6 @@ def tails_of(run: Run, summary: RunSummary, seed: int = SEED) -> Tails:
 
 
 def _estimate(cell: CellFigures, series: TailSeries, seed: int) -> TailEstimate:
-    found = estimate_tail(series, seed)
     events = len(series.values_ns)
     return TailEstimate(
         platform=cell.platform,
@@ -50,11 +49,5 @@ def _estimate(cell: CellFigures, series: TailSeries, seed: int) -> TailEstimate:
         events_per_hour=3600 * series.events_per_s,
         watched_s=events / series.events_per_s,
         longest_ns=float(series.values_ns.max()) if events else None,
-        refused_because=found.refused_because,
-        checks=found.checks,
-        block_events=found.block_events,
-        blocks=found.blocks,
-        thresholds=found.thresholds,
-        taken=found.taken,
-        levels=found.levels,
+        **vars(estimate_tail(series, seed)),
     )

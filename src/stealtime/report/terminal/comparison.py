@@ -14,7 +14,6 @@ _STYLES = {"higher": "red", "lower": "green", "not judged": "dim"}
 
 
 def render_comparison(comparison: Comparison) -> RenderableType:
-    """Give everything that is printed of a comparison."""
     percent = f"{comparison.confidence:.0%}"
     parts: list[RenderableType] = [
         Text(f"a  {comparison.a}\nb  {comparison.b}"),

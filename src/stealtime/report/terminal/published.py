@@ -17,7 +17,6 @@ _VERDICTS: tuple[Verdict, ...] = ("agrees", "disagrees", "not judged")
 
 
 def render_published_comparison(comparison: PublishedComparison) -> RenderableType:
-    """Give everything that is printed of a run beside published figures."""
     parts: list[RenderableType] = []
     for group in comparison.groups:
         parts += [Text(f"\n{group.title}", style="bold"), _claim_table(comparison, group)]

@@ -18,7 +18,6 @@ def claims_of(summary: RunSummary, *, wanted: bool | None) -> list[RenderableTyp
 
 
 def print_tables(summary: RunSummary, console: Console) -> None:
-    """Print all tables of a run."""
     for study in _studies_of(summary):
         console.print(study.tables(summary))
     if lines := stranger_lines(summary):
@@ -28,7 +27,6 @@ def print_tables(summary: RunSummary, console: Console) -> None:
 
 
 def print_explanations(run: Run, console: Console) -> None:
-    """Print what takes longer to find out."""
     for study in studies():
         if (explanation := study.explanation(run.only([probe.name for probe in study.probes]))) is not None:
             console.print(explanation)

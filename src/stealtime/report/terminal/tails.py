@@ -13,7 +13,6 @@ from stealtime.report.tails.document import TailEstimate, Tails
 
 
 def render_tails(tails: Tails) -> RenderableType:
-    """Give all cells."""
     lines: list[RenderableType] = [
         Text(
             "An estimate beside the longest value seen, not instead of it: it holds for an hour like the time that was "

@@ -68,7 +68,6 @@ class Column:
 
     @property
     def title(self) -> str:
-        """The probe with its parameters."""
         return cell_title(self.first.probe, self.first.parameters)
 
 

@@ -31,7 +31,6 @@ class ProtectionFigures(CatalogueCell):
 
     @classmethod
     def more(cls, _cell: Cell, results: Sequence[Any]) -> Mapping[str, Any]:
-        """Give what is counted by its kind."""
         violations: Counter[str] = Counter()
         for one in results:
             violations.update(one.violations)

@@ -82,12 +82,10 @@ class JobsOfTasks(Result):
 
     @property
     def released(self) -> int:
-        """Of all tasks."""
         return sum(task.released for task in self.tasks)
 
     @property
     def missed(self) -> int:
-        """Of all tasks."""
         return sum(task.missed for task in self.tasks)
 
     @property

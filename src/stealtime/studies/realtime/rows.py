@@ -37,7 +37,6 @@ class _Names:
     def table(
         self, title: str, columns: Sequence[str], rows: Sequence[tuple[RealTimeCell, tuple[str, ...]]]
     ) -> TableOfWords:
-        """Make a table of its rows."""
         heads = ("task set", "platform, scenario" if self._has_scenarios else "platform", *columns)
         invalid = tuple(number for number, (cell, _) in enumerate(rows) if not cell.valid)
         return TableOfWords(title, heads, [row for _, row in rows], named=2, whole=(1,), invalid=invalid)

@@ -23,7 +23,6 @@ DEFAULTS: Mapping[str, JsonValue] = {
 
 
 def parameter(parameters: Mapping[str, JsonValue], name: str) -> JsonValue:
-    """Give a parameter of a cell, or its default."""
     return parameters.get(name, DEFAULTS.get(name))
 
 

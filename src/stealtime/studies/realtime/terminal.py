@@ -32,7 +32,6 @@ _HEADINGS = {
 
 
 def tables(summary: RunSummary) -> RenderableType:
-    """Give the tables of all cells of a run, with the circumstances."""
     cells = summary.cells_of(RealTimeCell)
     shared, found = tables_of(cells)
     head = [] if shared is None else [Text(shared, style="bold"), Text()]

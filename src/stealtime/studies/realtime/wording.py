@@ -55,7 +55,6 @@ def set_order(cell: "RealTimeCell") -> tuple[str, int]:
 
 
 def invalid_sentences(cells: "Sequence[RealTimeCell]") -> list[str]:
-    """Say of each invalid cell why it is."""
     return [
         f"{cell.platform}, {cell.scenario}, {describe(cell.parameters)} is invalid: {reason}"
         for cell in cells

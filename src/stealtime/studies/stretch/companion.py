@@ -35,12 +35,10 @@ class HostCounters:
         return {} if self._recorder is None else {HOST_COUNTERS: self._stream}
 
     async def end(self) -> None:
-        """Begin no further reading."""
         if self._recorder is not None:
             self._recorder.end()
 
     def write(self) -> None:
-        """Write down what was recorded."""
         from stealtime.capacity.recorder import write_stream
 
         if self._recorder is not None:

@@ -11,7 +11,6 @@ from stealtime.studies.stretch.rows import Work, works_of
 
 
 def tables(summary: RunSummary) -> RenderableType:
-    """Give the tables of a run, with the circumstances."""
     cells = summary.cells_of(StretchCell)
     return with_circumstances(Group(*map(_of_work, works_of(cells))), summary, cells)
 

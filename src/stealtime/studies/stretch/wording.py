@@ -155,7 +155,6 @@ def not_judged_sentences(cells: Sequence[StretchCell]) -> list[str]:
 
 
 def invalid_sentences(cells: Sequence[StretchCell]) -> list[str]:
-    """Say what was invalid."""
     return [f"! {cell.title}: {'; '.join(cell.reasons)}" for cell in cells if not cell.valid]
 
 
@@ -186,12 +185,10 @@ def exits_sentences(cells: Sequence[StretchCell]) -> list[str]:
 
 
 def verdict_words(one: Provisioning) -> str:
-    """Give the verdict, and why there is none."""
     return one.verdict if one.because is None else f"{one.verdict}, because {one.because}"
 
 
 def one_more_sentences(cells: Sequence[StretchCell]) -> list[str]:
-    """Say what one more guest would do."""
     sentences = []
     for cell in cells:
         one = cell.predicted

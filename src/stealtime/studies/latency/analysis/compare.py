@@ -48,7 +48,6 @@ class LatencyComparison(StatisticComparison):
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """Its name, and its value in each run."""
         return NAMES[self.statistic], notation.duration(self.a_ns), notation.duration(self.b_ns)
 
 

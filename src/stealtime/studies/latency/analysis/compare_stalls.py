@@ -53,7 +53,6 @@ class MeanComparison(StatisticComparison):
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """Its name, and its value in each run."""
         return "mean overhead", notation.duration(self.a_ns), notation.duration(self.b_ns)
 
 
@@ -69,7 +68,6 @@ class StallsComparison(StatisticComparison):
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """Its name, and its value in each run."""
         name = self.statistic.replace("_", " ")
         if self.threshold_ns is not None:
             name = f"over {notation.duration(self.threshold_ns, 3)}"
@@ -89,7 +87,6 @@ class LongestStallsComparison(StatisticComparison):
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """Its name, and its value in each run."""
         return "longest stalls", notation.duration(self.a_median_ns), notation.duration(self.b_median_ns)
 
 
@@ -108,7 +105,6 @@ class RecurringStallsComparison(StatisticComparison):
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """Its name, and its value in each run."""
         if self.from_ns is None or self.to_ns is None:
             return "recurring stalls", notation.ABSENT, notation.ABSENT
         name = f"{notation.duration(self.from_ns, 3)} to {notation.duration(self.to_ns, 3)}"

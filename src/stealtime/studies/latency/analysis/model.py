@@ -214,7 +214,6 @@ class CellSummary(CellFigures, _Measured):
 
     @property
     def lines(self) -> list[str]:
-        """The figures that are told of it where there is no table."""
         if self.stats is None:
             return ["no samples"]
         names = ("floor_ns", "p50_ns", "p99_ns", "p999_ns", "max_ns", "max_overhead_ns")
@@ -222,7 +221,6 @@ class CellSummary(CellFigures, _Measured):
 
     @property
     def columns(self) -> dict[str, JsonValue]:
-        """Give the statistics; empty where nothing was measured."""
         names = [name for name in Stats.model_fields if name != "unresolved"]
         figures = {name: "" if self.stats is None else getattr(self.stats, name) for name in names}
         return {**figures, "unresolved": "" if self.stats is None else " ".join(self.stats.unresolved)}

@@ -27,7 +27,7 @@ from stealtime.studies.latency.analysis.series import load_series, pool_of
 from stealtime.studies.latency.analysis.stalls import find_stalls
 from stealtime.studies.latency.probes.catalogue import PROBES
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.message import TickProbe, TrialOutcome
+from stealtime.wire.message import TickProbe
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,8 @@ def _together(reads: Sequence[_Read], *, has_periods: bool) -> tuple[Stats | Non
         return None, []
     digests = [read.digest for read in reads if read.digest is not None]
     try:
-        pool = pool_of(digests, [rate_of(outcome.clock) for outcome in _outcomes(reads)])
+        outcomes = [one for read in reads if (one := read.trial.record.outcome) is not None]
+        pool = pool_of(digests, [rate_of(outcome.clock) for outcome in outcomes])
     except StealtimeError:
         # Of different clocks: the rule says so of every trial (``clock_rates.unusable``).
         pool = None
@@ -103,10 +104,6 @@ def _together(reads: Sequence[_Read], *, has_periods: bool) -> tuple[Stats | Non
         if has_periods:
             found.append((read.trial.record.repetition, series.periods()))
     return None if pool is None else to_stats(pool.summary()), join_periods(found)
-
-
-def _outcomes(reads: Sequence[_Read]) -> list[TrialOutcome]:
-    return [read.trial.record.outcome for read in reads if read.trial.record.outcome is not None]
 
 
 def _trial_summary(trial: Trial, told: MeasuredTrial, series: Series | None) -> TrialSummary:

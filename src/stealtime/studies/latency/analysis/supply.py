@@ -44,7 +44,6 @@ def observed_services(run: "Run") -> list[ObservedService]:
 
 
 def service_of(trial: "Trial", machine: str) -> ObservedService:
-    """Give what one trial of ``tick`` tells."""
     outcome = trial.record.outcome
     if outcome is None:
         raise ValueError(f"{trial.record.trial_id} has no outcome")

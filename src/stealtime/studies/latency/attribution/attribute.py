@@ -63,7 +63,6 @@ class _Spikes:
     """Of the samples' clock, so that a sample's length in ns is the same here as everywhere."""
 
     def asked(self, time_lines_of: list[int]) -> "SpikesDict":
-        """Give them as the core wants them."""
         return {
             "start": self.start,
             "duration": self.duration,

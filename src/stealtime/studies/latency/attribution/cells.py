@@ -181,7 +181,6 @@ class ProbeCauses:
 
     @property
     def most_ns_per_s(self) -> float:
-        """The longest absolute bar."""
         return max((cell.lost_ns_per_s for cell in self.cells), default=0.0)
 
     @property
@@ -196,7 +195,6 @@ class ProbeCauses:
 
     @property
     def scenarios(self) -> tuple[tuple[str, tuple[TracedCell, ...]], ...]:
-        """The cells by scenario."""
         names = dict.fromkeys(cell.scenario for cell in self.cells)
         return tuple((name, tuple(cell for cell in self.cells if cell.scenario == name)) for name in names)
 

@@ -63,7 +63,6 @@ def _own_threads(neighbour: NeighbourRecord) -> list[int]:
 
 
 def machine_labels(outcome: TrialOutcome) -> list[tuple[int, str]]:
-    """Name the agent's own threads in the machine under test."""
     words = {"injection": "injection", "agent": "agent"}
     return [(thread.id, words[thread.role]) for thread in outcome.threads if thread.role in words]
 

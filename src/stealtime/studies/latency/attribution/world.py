@@ -98,7 +98,6 @@ class _Case:
         return load_trace(path, tracing, labels, cpus or None), tracing
 
     def machine(self) -> tuple["TraceDict", TracingOutcome] | None:
-        """Load the machine's own trace."""
         path, tracing = self.trial.machine_trace_path, self.outcome.tracing
         if path is None or tracing is None:
             return None

@@ -57,7 +57,6 @@ class Group:
     series: tuple[FigureSeries, ...]
 
     def row_of(self, platform: str) -> DrawnRow | None:
-        """Give the line of a platform, if it was measured."""
         return next((row for row in self.rows if row.cell.platform == platform), None)
 
 
@@ -75,7 +74,6 @@ class ScenarioGroups:
         return tuple(dict.fromkeys(row.cell.platform for group in self.groups for row in group.rows))
 
     def group_of(self, title: str) -> Group | None:
-        """Give the group of a probe with its parameters, if it was measured here."""
         return next((group for group in self.groups if group.title == title), None)
 
 
@@ -102,7 +100,6 @@ class ReportContent:
 
     @property
     def scenarios(self) -> tuple[ScenarioGroups, ...]:
-        """The groups by scenario, in the order in which they stand."""
         names = dict.fromkeys(group.scenario for group in self.groups)
         return tuple(
             ScenarioGroups(f"scenario-{number}", name, tuple(one for one in self.groups if one.scenario == name))

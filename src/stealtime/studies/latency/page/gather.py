@@ -61,7 +61,7 @@ def gather(run: Run, summary: RunSummary) -> ReportContent:
         for number, (cell, of_cell) in enumerate(zip(shown, own, strict=True))
     ]
     measured = [one for one in found if one is not None]
-    platforms = _in_order([cell.cell.platform for cell in measured])
+    platforms = sorted(dict.fromkeys(cell.cell.platform for cell in measured), key=platform_order)
     return ReportContent(
         manifest=run.manifest,
         groups=tuple(_groups(measured, platforms)),
@@ -186,7 +186,7 @@ def _groups(measured: Sequence[_Measured], platforms: Sequence[str]) -> list[Gro
                 probe=cells[0].cell.probe,
                 parameter=PROBES[cells[0].cell.probe].parameter(cells[0].cell.parameters),
                 title=PROBES[cells[0].cell.probe].describe(cells[0].cell.parameters),
-                question=wording.probe_question(cells[0].cell, _policies(cells)),
+                question=PROBES[cells[0].cell.probe].question.format(policy=" or ".join(_policies(cells))),
                 measured=PROBES[cells[0].cell.probe].sample,
                 rows=tuple(_rows(cells)),
                 series=tuple(series for cell in cells for series in cell.series),
@@ -202,7 +202,6 @@ def _policies(cells: Sequence[_Measured]) -> tuple[str, ...]:
 
 
 def _rows(cells: Sequence[_Measured]) -> list[DrawnRow]:
-    """Make the lines of the summary table."""
     beside = {row.cell.platform: row for row in rows_of([cell.summary for cell in cells])}
     return [
         DrawnRow(
@@ -215,11 +214,6 @@ def _rows(cells: Sequence[_Measured]) -> list[DrawnRow]:
         )
         for one in cells
     ]
-
-
-def _in_order(platforms: list[str]) -> list[str]:
-    """Give each platform once: the known ones from the least to the most virtual, then the others as they came."""
-    return sorted(dict.fromkeys(platforms), key=platform_order)
 
 
 def _subject(cell: Cell) -> tuple[str, ...]:

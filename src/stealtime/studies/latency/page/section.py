@@ -38,7 +38,6 @@ def section_of(run: Run, summary: RunSummary) -> Section:
 
 
 def section(content: ReportContent, causes: Causes, periodic: Periodic) -> Section:
-    """Draw what was gathered."""
     templates = templates_of("stealtime.studies.latency.page")
     templates.filters.update(
         interval=lambda one: wording.interval_words(one, lambda ns: notation.duration(ns, 2)),
@@ -100,7 +99,6 @@ def _links(content: ReportContent, *, has_published: bool, has_hypervisor: bool)
 
 
 def _embedded(content: ReportContent) -> dict[str, Any]:
-    """Give what the page's scripts read."""
     return {
         "platforms": {
             platform: {

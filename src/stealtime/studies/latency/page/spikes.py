@@ -79,7 +79,6 @@ class WorstSpike:
 
 
 def worst_spikes(cell: TracedCell) -> list[WorstSpike]:
-    """Give the longest spikes of a cell as the page shows them."""
     return [
         WorstSpike(f"{cell.identity}-spike-{number}", one.repetition, spike, one.tracks(spike))
         for number, (spike, one) in enumerate(cell.worst, start=1)

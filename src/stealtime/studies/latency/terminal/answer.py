@@ -51,7 +51,6 @@ def answer_tables(columns: Sequence[Column], suffix: str) -> list[RenderableType
 
 
 def platforms_of(columns: Sequence[Column]) -> list[str]:
-    """Give the platforms in the order of their rows."""
     names = list(dict.fromkeys(platform for column in columns for platform in column.rows))
     return sorted(names, key=lambda name: name != NATIVE)
 

@@ -25,7 +25,6 @@ def explanation(run: Run) -> RenderableType | None:
 
 
 def render_causes(causes: Causes) -> RenderableType | None:
-    """Give what ``show`` prints of the causes; None where nothing was traced."""
     if not causes.cells:
         return None
     parts: list[RenderableType] = [Text("\nCauses of the spikes", style="bold")]

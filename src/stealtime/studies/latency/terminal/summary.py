@@ -21,7 +21,6 @@ _PERIODS_SHOWN = 4
 
 
 def tables(whole: report_summary.RunSummary) -> RenderableType:
-    """Give everything that is printed of a run."""
     summary = own_part(whole)
     cells = plain_cells(summary.cells)
     columns = columns_of(cells)
@@ -94,9 +93,5 @@ def period_words(period: Period) -> str:
     """Say what repeats, and where that was found: ``every 4.000 ms (250 Hz): 3.10 us, in 3 of 4 repetitions``."""
     rate = f" ({period.rate_hz:.4g} Hz)" if period.rate_hz >= 2 else ""
     words = f"every {notation.duration(period.period_s * 1e9)}{rate}: {notation.duration(period.cost_p50_ns, 3)}"
-    return f"{words}, in {period.found_in_repetitions} of {repetitions(period.searched_repetitions)}"
-
-
-def repetitions(count: int) -> str:
-    """Count repetitions in words."""
-    return "1 repetition" if count == 1 else f"{count} repetitions"
+    count = period.searched_repetitions
+    return f"{words}, in {period.found_in_repetitions} of {count} repetition{'s' * (count != 1)}"

@@ -7,7 +7,6 @@ from stealtime.lab.platforms.traits import traits_of
 from stealtime.report import notation
 from stealtime.report.circumstances.limits import some_names
 from stealtime.report.interval import CONFIDENCE, Interval
-from stealtime.store.model import Cell
 from stealtime.studies.latency.analysis.model import Period
 from stealtime.studies.latency.page.content import DrawnRow, Group, ReportContent
 from stealtime.studies.latency.probes.catalogue import PROBES
@@ -31,18 +30,7 @@ def describe_nativeness(host: Facts) -> str:
     return "The CPU's hypervisor flag is not set: native is the bare machine, as far as the CPU tells."
 
 
-def probe_question(cell: Cell, policies: Sequence[str] = ("SCHED_FIFO",)) -> str:
-    """Say what a probe does and what its samples are.
-
-    Args:
-        cell: Of the probe.
-        policies: The scheduling policies that its measuring threads had.
-    """
-    return PROBES[cell.probe].question.format(policy=" or ".join(policies))
-
-
 def describe_periods(periods: Sequence[Period]) -> tuple[str, ...]:
-    """Say what repeats in a series, in the order given."""
     if not periods:
         return ("no period was found",)
     return tuple(_describe_period(period) for period in periods)

@@ -31,7 +31,6 @@ class MissedComparison(StatisticComparison):
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """Its name, and its value in each run."""
         a, b = (notation.ABSENT if one is None else notation.percent(one) for one in (self.a_share, self.b_share))
         return "missed deadlines", a, b
 

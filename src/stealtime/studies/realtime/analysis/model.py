@@ -128,7 +128,6 @@ class RealTimeCell(CellFigures):
 
     @property
     def lines(self) -> list[str]:
-        """Misses and latency of the cell."""
         if not self.repetitions:
             return ["nothing valid"]
         text = f"{self.missed} of {self.released} jobs missed their deadline, in {self.sets_missed} of "
@@ -140,8 +139,6 @@ class RealTimeCell(CellFigures):
 
     @property
     def columns(self) -> dict[str, JsonValue]:
-        """What ``stealtime export`` writes of the cell."""
-        tails = {"urgent_latency": self.urgent_latency_ns, "start_latency": self.start_latency_ns}
         columns: dict[str, JsonValue] = {
             "released": self.released,
             "missed": self.missed,
@@ -149,11 +146,11 @@ class RealTimeCell(CellFigures):
             "repetitions": len(self.repetitions),
             "repetitions_missed": self.sets_missed,
         }
-        for name, tail in tails.items():
+        for name, unit, tail in (
+            ("urgent_latency", "_ns", self.urgent_latency_ns),
+            ("start_latency", "_ns", self.start_latency_ns),
+            ("response_share", "", self.response_share),
+        ):
             for key in ("p50", "p99", "p999", "max"):
-                columns[f"{name}_{key}_ns"] = None if tail is None else getattr(tail, key)
-        for key in ("p50", "p99", "p999", "max"):
-            columns[f"response_share_{key}"] = (
-                None if self.response_share is None else getattr(self.response_share, key)
-            )
+                columns[f"{name}_{key}{unit}"] = None if tail is None else getattr(tail, key)
         return columns

@@ -58,7 +58,6 @@ def measured_trials(run: "Run") -> MeasuredTrials:
 
 
 def conditions_of(measured: Mapping[tuple[str, int], Sequence[TrialOverheads]]) -> list[MeasuredCondition]:
-    """Give the samples of trials that are measured."""
     return [_condition(*key, trials) for key, trials in measured.items()]
 
 
@@ -88,10 +87,6 @@ def _machines(trials: "Sequence[Trial]") -> list[str]:
     return names
 
 
-def _unknown(reason: str) -> str:
-    return f"when the host took the CPU is not known: {reason}"
-
-
 def _unseen(trials: Sequence[TrialOverheads]) -> list[str]:
     """Say how many jobs give no sample because their switch is not in the trace."""
     followed = sum(int(np.count_nonzero(trial.is_followed)) for trial in trials)
@@ -112,7 +107,7 @@ def _condition(machine: str, tasks: int, trials: Sequence[TrialOverheads]) -> Me
             for reason, count in counted.items():  # type: ignore[attr-defined]
                 discards[f"{what}.{reason}"] = discards.get(f"{what}.{reason}", 0) + count
     periods = [trial.tick_period_ns for trial in trials if trial.tick_period_ns is not None]
-    unknown = dict.fromkeys(_unknown(trial.taken_unknown) for trial in trials if trial.taken_unknown)
+    unknown = dict.fromkeys(trial.taken_unknown for trial in trials if trial.taken_unknown)
     return MeasuredCondition(
         machine=machine,
         tasks=tasks,
@@ -120,5 +115,5 @@ def _condition(machine: str, tasks: int, trials: Sequence[TrialOverheads]) -> Me
         boundaries=BOUNDARIES,
         discards={name: count for name, count in discards.items() if count},
         tick_period_ns=min(periods, default=None),
-        remarks=(*_unseen(trials), *unknown),
+        remarks=(*_unseen(trials), *(f"when the host took the CPU is not known: {why}" for why in unknown)),
     )

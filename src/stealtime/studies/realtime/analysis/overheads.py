@@ -68,7 +68,6 @@ class TrialOverheads:
 
     @property
     def series(self) -> dict[str, Samples]:
-        """Give the samples of each overhead."""
         followed = self.is_followed
         direct = followed & self._flag("direct")
         return {
@@ -198,7 +197,6 @@ def joined(trials: Sequence[TrialOverheads]) -> Mapping[str, Samples]:
 
 
 def _own_trace(trial: "Trial") -> tuple[Path, "TracingOutcome"]:
-    """Give the trace of the kernel that ran the tasks."""
     record = trial.record
     traits = traits_of(record.cell.platform)
     path, tracing = trial.machine_trace_path, None if record.outcome is None else record.outcome.tracing

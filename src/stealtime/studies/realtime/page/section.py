@@ -20,7 +20,6 @@ from stealtime.studies.realtime.wording import NOTES
 
 
 def section_of(run: Run, summary: RunSummary) -> Section:
-    """Draw the cells of a run."""
     return section(summary.cells_of(RealTimeCell), gather(run))
 
 

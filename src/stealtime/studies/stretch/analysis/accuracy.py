@@ -27,7 +27,6 @@ class Accuracy(BaseModel):
 
 @cache
 def accuracies() -> dict[str, Accuracy]:
-    """Give what was found, by platform."""
     return {name: Accuracy.model_validate(found) for name, found in tomllib.loads(FILE.read_text())["platform"].items()}
 
 

@@ -13,7 +13,6 @@ from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, Priority
 
 
 def same_work(one: StretchCell, other: StretchCell) -> bool:
-    """Tell whether two cells are of the same work."""
     return (one.parameters, one.traced) == (other.parameters, other.traced)
 
 

@@ -106,7 +106,6 @@ class LostSeconds(Figures):
 
     @property
     def lost_s(self) -> float:
-        """The whole difference."""
         return self.elapsed_s - self.base_elapsed_s
 
 
@@ -218,7 +217,6 @@ class StretchCell(CellFigures):
 
     @property
     def is_native(self) -> bool:
-        """Whether it is the host itself."""
         return traits_of(self.platform).is_native
 
     @property
@@ -259,7 +257,6 @@ class StretchCell(CellFigures):
 
     @property
     def lines(self) -> list[str]:
-        """The figures that are told of it where there is no table, a line each."""
         if not self.repetitions:
             return []
         lines = [f"elapsed {median(self.elapsed_s):.3f} s (median of {len(self.repetitions)})"]
@@ -270,7 +267,6 @@ class StretchCell(CellFigures):
 
     @property
     def columns(self) -> dict[str, JsonValue]:
-        """Its figures as a line of a table."""
         parts = self.lost
         return {
             "elapsed_median_s": median(self.elapsed_s) if self.repetitions else None,

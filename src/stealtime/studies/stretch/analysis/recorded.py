@@ -57,7 +57,6 @@ def recordings_of(run: "Run") -> list[Recording | None]:
 
 
 def moment_of(one: RecordedUse) -> Moment:
-    """Take out what the figure shows."""
     machine = next((guest for guest in one.use.guests.values() if guest.guest.name == MACHINE), None)
     return Moment(
         at_s=one.at_s,

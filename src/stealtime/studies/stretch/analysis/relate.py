@@ -16,7 +16,6 @@ QUIET_SHARE = 0.1
 
 
 def relate(cells: Sequence[StretchCell]) -> list[StretchCell]:
-    """Complete the cells of one run."""
     stretched = [_with_stretch(cell, cells) for cell in cells]
     predicted = [_with_prediction(cell, stretched) for cell in stretched]
     worst = max((abs(cell.predicted.residual or 0.0) for cell in predicted if cell.predicted is not None), default=0.0)

@@ -145,5 +145,4 @@ def lost_bars(cells: Sequence[StretchCell], axis: Axis) -> list[Bar]:
 
 
 def legend() -> list[tuple[str, str]]:
-    """Give the names of the parts, each with its colour."""
     return list(zip((*PARTS.values(), "unexplained"), COLOURS, strict=True))

@@ -14,7 +14,6 @@ from stealtime.studies.stretch.rows import Work, works_of
 
 
 def section_of(run: Run, summary: RunSummary) -> Section:
-    """Draw the cells of a run."""
     return section(summary.cells_of(StretchCell), recordings_of(run))
 
 

@@ -4,7 +4,10 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
+STUDIES = ROOT / "src/stealtime/studies"
 PAGE = (ROOT / "docs/architecture.md").read_text("utf-8")
 LAYERS = "A room imports only rooms below it"
 
@@ -14,6 +17,13 @@ def table_below(heading: str) -> list[list[str]]:
     section = PAGE.split(f"\n{heading}", 1)[1].split("\n## ", 1)[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
     return rows[2:]
+
+
+def floor_plan() -> set[str]:
+    """Give the names that ``docs/extending.md`` has for the files and folders of every study."""
+    table = (ROOT / "docs/extending.md").read_text("utf-8").split("\n| file or folder | has |\n", 1)[1]
+    rows = [line for line in table.split("\n\n", 1)[0].splitlines() if line.startswith("| `")]
+    return {name for line in rows for name in names_in(line)} - {"probes]]"}
 
 
 def names_in(cell: str) -> list[str]:
@@ -57,3 +67,11 @@ def test_the_map_is_in_the_order_of_who_imports_whom() -> None:
     floor_of = {room: -floor for floor, layer in enumerate(layers) for room in re.findall(r"\w+", layer)}
     floors = [floor_of[name.split("/")[0]] for row in table_below("## Python") for name in names_in(row[0])]
     assert floors == sorted(floors, reverse=True)
+
+
+@pytest.mark.parametrize("folder", [face.parent for face in STUDIES.glob("*/__init__.py")], ids=lambda it: it.name)
+def test_a_study_keeps_to_the_floor_plan_and_the_map_names_the_rest(folder: Path) -> None:
+    entries = {entry.stem for entry in folder.iterdir() if entry.stem.strip("_") not in {"init", "pycache"}}
+    (row,) = [row for row in table_below("## Python") if names_in(row[0]) == [f"studies/{folder.name}"]]
+    assert entries >= {"study", "probes", "campaigns"}
+    assert entries <= floor_plan() | set(names_in(row[1]))

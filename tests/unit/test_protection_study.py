@@ -47,6 +47,7 @@ class ScriptedDriver:
 
     violations: dict[str, int]
     retries: int = 0
+    clock_error_ns: int = 0
     fails: str | None = None
 
     async def measure(self, cell: PlannedCell, _keep: KeepPart) -> Measured:
@@ -84,6 +85,7 @@ class ScriptedDriver:
             requests=51, acknowledged=50, violations=self.violations, checkpoints=checkpoints, host="a",
             silence_tcp_ns=(300 + number) * MS, silence_udp_ns=200 * MS, fault_to_running_ns=80 * MS,
             decision_to_running_ns=9 * MS, tcp_lived=not self.violations, pages_wrong=0, retries=self.retries,
+            clock_error_ns=self.clock_error_ns,
         )  # fmt: skip
 
 
@@ -185,10 +187,13 @@ def test_what_must_not_happen_is_told_loudly(stealtime: Command, played: Scripte
     assert [(cell["violations"], cell["connections_lost"]) for cell in struck] == [({"forgotten": 3}, 1)] * 2
 
 
-def test_trials_that_were_begun_anew_are_told(stealtime: Command, played: ScriptedDriver) -> None:
-    played.retries = 2
-    shown = stealtime("run", "protection", "--short").out
-    assert "begun anew 2x, because the guest lost its standby" in " ".join(shown.split())
+def test_trials_begun_anew_and_the_error_of_other_hosts_clocks_are_told(
+    stealtime: Command, played: ScriptedDriver
+) -> None:
+    played.retries, played.clock_error_ns = 2, 123_456
+    shown = " ".join(stealtime("run", "protection", "--short").out.split())
+    assert "begun anew 2x, because the guest lost its standby" in shown
+    assert "by the clocks of two other hosts: each is known to within 123 µs" in shown
 
 
 def test_a_failover_that_nobody_takes_over_fails_alone(stealtime: Command, played: ScriptedDriver, runs: Path) -> None:

@@ -12,6 +12,7 @@ from measured_campaign import campaign_cells
 from scripted_agent import ScriptedPlatform
 
 from stealtime.campaigns import registry
+from stealtime.campaigns.study import Study
 from stealtime.report.catalogue.cell import CountedCell
 from stealtime.report.page.html import write_report
 from stealtime.report.summary import RunSummary
@@ -83,6 +84,13 @@ def test_a_run_of_a_study_that_is_not_there_says_so(
     stored = Run.open(find_run("last", runs).folder)
     stored.check_tables()
     assert [trial.record.result.kind for trial in stored.trials if trial.record.result] == ["echoes", "echoes"]
+
+
+@pytest.mark.parametrize("study", registry.studies(), ids=lambda study: study.name)
+def test_every_part_that_a_study_registers_by_its_place_is_there(study: Study) -> None:
+    parts = {name: getattr(study, name) for name in vars(type(study)) if not name.startswith("_")}
+    assert callable(parts["figures"])
+    assert None not in parts.values()
 
 
 def test_no_two_studies_have_a_probe_of_one_name() -> None:

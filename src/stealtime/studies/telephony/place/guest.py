@@ -27,7 +27,44 @@ UP_WITHIN_S = 180.0
 """The first copy of all memory may go over a real link."""
 
 
-class GuestPlace:
+class GuestsPlace:
+    """What a server in guests has in common, wherever they are and however they are protected."""
+
+    def __init__(self, testbed: Testbed, mode: Mode) -> None:
+        self.testbed = testbed
+        self.mode = mode
+        self.client = testbed.client
+        self.guests: list[Guest] = []
+
+    def start(self) -> None:
+        for guest in self.guests:
+            guest.start()
+
+    def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:
+        """Wait until each guest is protected (in mode ``off``: runs); give their active members."""
+        return [guest.await_ready(unlike) for guest in self.guests]
+
+    def members(self) -> list[MemberStatus]:
+        return [member for guest in self.guests for member in guest.running_members()]
+
+    def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
+        """See that its guests were protected all the time; those that were added since are not asked."""
+        for guest, member in zip(self.guests, members, strict=False):
+            guest.check_protected(member, from_ns)
+
+    def cpu_times(self) -> CpuTimes:
+        """Read what the guests, and all else on their hosts, have used."""
+        return self.testbed.cpu_times()
+
+    def stop(self) -> None:
+        """End all that runs on the hosts, and have the usual two receive machines again."""
+        self.testbed.clear()
+
+    def log_tail(self) -> str:
+        return self.testbed.log_tail()
+
+
+class GuestPlace(GuestsPlace):
     """A server in one guest or two.
 
     Args:
@@ -53,9 +90,7 @@ class GuestPlace:
         roles: Roles = "together",
         **machine: Any,
     ) -> None:
-        self.testbed = testbed
-        self.mode = mode
-        self.client = testbed.client
+        super().__init__(testbed, mode)
         self.address = testbed.address(0)
         if roles == "together":
             self.media_address = self.address
@@ -66,7 +101,7 @@ class GuestPlace:
                 ServerConfiguration(role="signalling", address=self.address, media_address=self.media_address),
                 ServerConfiguration(role="media", address=self.media_address),
             ]
-        self.guests: list[Guest] = [
+        self.guests = [
             testbed.guest(
                 f"{name}-{configuration.role}",
                 number=number,
@@ -92,31 +127,11 @@ class GuestPlace:
         """The guest that keeps the registrations."""
         return self.guests[0]
 
-    def start(self) -> None:
-        for guest in self.guests:
-            guest.start()
-
     def await_ready(self) -> None:
         """Wait until all guests are protected as they shall be, and the server answers."""
         self.await_protected()
         await_answer(self.client, self.address, UP_WITHIN_S, self.log_tail, self._refuse_end)
         self.await_protected()
-
-    def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:
-        """Wait until each guest is protected (in mode ``off``: runs); give their active members."""
-        return [guest.await_ready(unlike) for guest in self.guests]
-
-    def members(self) -> list[MemberStatus]:
-        return [member for guest in self.guests for member in guest.running_members()]
-
-    def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
-        """See that its guests were protected all the time."""
-        for guest, member in zip(self.guests, members, strict=True):
-            guest.check_protected(member, from_ns)
-
-    def cpu_times(self) -> CpuTimes:
-        """Read what QEMU, the members and the daemons of both hosts have used."""
-        return self.testbed.cpu_times()
 
     def kill_host(self) -> Fault:
         """Kill the members on the host where the server runs, each when it is protected."""
@@ -127,13 +142,6 @@ class GuestPlace:
         if {one.host for one in active} != {died}:
             raise NotProtectedError("the guests of the server are not on the same host")
         return lose_host(self.guests, active, self.signalling.other_host(died))
-
-    def stop(self) -> None:
-        """End all that runs on both hosts, and have them receive machines again."""
-        self.testbed.clear()
-
-    def log_tail(self) -> str:
-        return self.testbed.log_tail()
 
     def _refuse_end(self) -> None:
         for guest in self.guests:

@@ -28,8 +28,7 @@ from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.replication import ReplicaConfiguration, store_options
 from stealtime.studies.telephony.appliance.root import REDIS, obtain_root
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.guest import machine_of
-from stealtime.studies.telephony.place.model import Mode
+from stealtime.studies.telephony.place.guest import GuestsPlace, machine_of
 from stealtime.vocabulary.errors import StealtimeError
 
 STORE_HOST = "c"
@@ -47,7 +46,7 @@ def store_node(laboratory: Laboratory, testbed: Testbed) -> LaboratoryNode:
     return LaboratoryNode(laboratory, STORE_HOST, testbed.address(_STORE))
 
 
-class ReplicatedPlace:
+class ReplicatedPlace(GuestsPlace):
     """Two servers and the store of their calls.
 
     Args:
@@ -61,9 +60,7 @@ class ReplicatedPlace:
     """
 
     def __init__(self, testbed: Testbed, name: str, *, advertisement_ns: int, store: Client) -> None:
-        self.testbed = testbed
-        self.mode: Mode = "replicated"
-        self.client = testbed.client
+        super().__init__(testbed, "replicated")
         self.address = self.media_address = testbed.address(_SHARED)
         self._store_at = store
         self._store: psutil.Popen | None = None
@@ -88,8 +85,7 @@ class ReplicatedPlace:
             self._store = self._store_at.start(
                 [*argv, *store_options(self._store_at.address)], stdout=log, stderr=subprocess.STDOUT
             )
-        for guest in self.guests:
-            guest.start()
+        super().start()
 
     def await_ready(self) -> None:
         """Wait until both guests run, and the one that has the address answers."""
@@ -107,15 +103,12 @@ class ReplicatedPlace:
         """
         return self._serving().home
 
-    def members(self) -> list[MemberStatus]:
-        return [member for guest in self.guests for member in guest.running_members()]
-
     def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
         """Do nothing: neither guest is protected."""
 
     def cpu_times(self) -> CpuTimes:
         """Read what the vCPUs of both guests and the store have used, and the rest of QEMU and members."""
-        used = self.testbed.cpu_times()
+        used = super().cpu_times()
         store_ns = 0 if self._store is None else sum(thread_times_ns(self._store.pid))
         return CpuTimes(used.server_ns + store_ns, used.host_ns)
 
@@ -146,7 +139,7 @@ class ReplicatedPlace:
 
     def stop(self) -> None:
         """End both machines and the store, and have the hosts receive machines again."""
-        self.testbed.clear()
+        super().stop()
         store, self._store = self._store, None
         if store is not None:
             store.kill()
@@ -154,7 +147,7 @@ class ReplicatedPlace:
 
     def log_tail(self) -> str:
         log = self._log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:] if self._log.exists() else []
-        return "\n".join([self.testbed.log_tail(), "--- store", *log])
+        return "\n".join([super().log_tail(), "--- store", *log])
 
     def _replica(self, name: str, number: int, advertisement_ns: int) -> Guest:
         configuration = ReplicaConfiguration(

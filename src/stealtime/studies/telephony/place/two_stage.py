@@ -4,20 +4,19 @@ As in figure 1 of Patnaik et al. Each primary is a guest on a host of its own, w
 its own; one more host backs them all.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from pydantic import JsonValue
 
 from stealtime.hosts.guest import Fault, Guest, lose_host
-from stealtime.hosts.host import CpuTimes, NotProtectedError
+from stealtime.hosts.host import NotProtectedError
 from stealtime.hosts.namespace_testbed import ALL_HOSTS
 from stealtime.hosts.testbed import Testbed
-from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.fronts import Fronts
-from stealtime.studies.telephony.place.guest import UP_WITHIN_S, machine_of
+from stealtime.studies.telephony.place.guest import UP_WITHIN_S, GuestsPlace, machine_of
 from stealtime.studies.telephony.place.model import Mode, unprotected
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -28,8 +27,8 @@ PRIMARY_HOSTS = tuple(ALL_HOSTS[home] for home in _HOMES)
 MOST_PRIMARIES = len(_HOMES)
 
 
-class TwoStagePlace:
-    """Fronts, primaries, and the standby of all of them.
+class TwoStagePlace(GuestsPlace):
+    """Fronts, primaries (``guests``), and the standby of all of them.
 
     Args:
         testbed: The hosts.
@@ -54,12 +53,8 @@ class TwoStagePlace:
     ) -> None:
         if not 1 <= primaries <= MOST_PRIMARIES:
             raise StealtimeError(f"{primaries} primaries are not possible", hint=f"from 1 to {MOST_PRIMARIES} are")
-        self.testbed = testbed
-        self.mode = mode
-        self.client = testbed.client
+        super().__init__(testbed, mode)
         self.fronts = fronts
-        self.guests: list[Guest] = []
-        """The primaries."""
         self._name = name
         self._interval_ns = interval_ns
         self._machine = machine
@@ -123,22 +118,6 @@ class TwoStagePlace:
         self.fronts.await_ready()
         self.await_protected()
 
-    def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:
-        """Wait until each primary is protected (in mode ``off``: runs); give their active members."""
-        return [guest.await_ready(unlike) for guest in self.guests]
-
-    def members(self) -> list[MemberStatus]:
-        return [member for guest in self.guests for member in guest.running_members()]
-
-    def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
-        """See that all primaries were protected all the time."""
-        for guest, member in zip(self.guests, members, strict=False):
-            guest.check_protected(member, from_ns)
-
-    def cpu_times(self) -> CpuTimes:
-        """Read what all primaries, and all else on their hosts and the standby, have used."""
-        return self.testbed.cpu_times()
-
     def add_primary(self, before_dealt: Callable[[], None] | None = None) -> Guest:
         """Boot one more primary beside those that serve, and have the fronts deal it its share of the users.
 
@@ -179,11 +158,11 @@ class TwoStagePlace:
     def stop(self) -> None:
         """End all servers and all that runs on the hosts; the usual two receive machines again."""
         self.fronts.stop()
-        self.testbed.clear()
+        super().stop()
         self.guests = []
 
     def log_tail(self) -> str:
-        return f"{self.testbed.log_tail()}\n{self.fronts.log_tail()}"
+        return f"{super().log_tail()}\n{self.fronts.log_tail()}"
 
     def _begin_primary(self) -> Guest:
         number = len(self.guests)

@@ -9,8 +9,8 @@ from stealtime.lab.platforms.affinity import HostThread
 from stealtime.report import environment
 from stealtime.store.model import NeighbourRecord
 from stealtime.store.run import Run
+from stealtime.studies.latency.page.answer import answer
 from stealtime.studies.latency.page.content import ReportContent
-from stealtime.studies.latency.wording import wording
 from stealtime.wire.load import CpuLoad, LoadRequest
 
 
@@ -62,7 +62,7 @@ def test_cpus_are_written_as_the_kernel_does(cpus: list[int], text: str) -> None
 
 
 def test_answer_names_every_virtual_platform_once(content: ReportContent) -> None:
-    answers = wording.answer(content)
+    answers = answer(content)
     assert [one.platform for one in answers] == ["uml", "qemu-tcg-paravirt"]
     for one in answers:
         assert [sentence.rpartition("(")[2] for sentence in one.sentences] == ["2 threads).", "10 threads)."]
@@ -72,8 +72,8 @@ def test_answer_of_several_scenarios_names_the_worst_and_the_best(tmp_path: Path
     cell = SyntheticCell("uml", "switch", {"threads": 2}, 200.0, 1e5, 0.5, 2_000, scenario="one-to-one")
     worse = replace(cell, scenario="contention-cpu", worst_ns=9e5)
     run = Run.open(write_synthetic_run(tmp_path / "run", cells=[cell, worse]).folder)
-    (answer,) = wording.answer(content_of(run))
-    (sentence,) = answer.sentences
+    (cost,) = answer(content_of(run))
+    (sentence,) = cost.sentences
     assert "in the worst scenario, contention-cpu; in the best one, one-to-one, " in sentence
     assert "the longest by 900 µs" in sentence
     assert sentence.endswith("the longest by 99.8 µs.")

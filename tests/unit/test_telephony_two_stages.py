@@ -15,8 +15,8 @@ from stealtime.studies.telephony.appliance.front import SLOTS, FrontConfiguratio
 from stealtime.studies.telephony.appliance.names import DOMAIN, Front, NamesConfiguration
 from stealtime.studies.telephony.appliance.root import modules_of, programs_of
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, FRONT_NODES, NAMES_NODE
+from stealtime.studies.telephony.place.location import choose
 from stealtime.studies.telephony.probes import TwoStageFailoverCells
-from stealtime.studies.telephony.registrations.location import choose
 from stealtime.studies.telephony.registrations.two_stages import longest_gap_ns
 
 SERVICE = f"_sip._udp.{DOMAIN}."

@@ -1,6 +1,7 @@
 """Where one platform alone is held back by its kernel's limit, a reader is told before and after."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -17,9 +18,9 @@ from stealtime.studies.latency.wording.cause_wording import held_back_alone
 
 
 def traced(platform: str, lost_ms: float, held_back_ms: float, scenario: str = "contention-cpu") -> TracedCell:
-    """Make a cell of four seconds."""
+    """Make a cell of four seconds; nothing else is asked of its trial."""
     line = CauseLine("rt_throttling", "RT throttling", held_back_ms * 1e6, held_back_ms / lost_ms, 4, 50e6)
-    measured = Attributed(1, is_native=False, measured_s=4.0, told=TrialAttribution.model_construct())
+    measured = Attributed(1, is_native=False, measured_s=4.0, told=cast("TrialAttribution", None))
     return TracedCell(
         identity="traced-0", platform=platform, scenario=scenario, probe="Clock tick", attributed=(measured,),
         refused=(), excess_ns=lost_ms * 1e6, not_judged_ns=0.0, lines=(line,) if held_back_ms else (), stack=(),

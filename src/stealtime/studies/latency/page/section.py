@@ -13,6 +13,7 @@ from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.model import own_part
 from stealtime.studies.latency.attribution import families
 from stealtime.studies.latency.attribution.cells import TINY_SHARE, Causes, gather_causes
+from stealtime.studies.latency.page.answer import answer
 from stealtime.studies.latency.page.content import ReportContent
 from stealtime.studies.latency.page.gather import gather
 from stealtime.studies.latency.page.periodic import Periodic, gather_periodic
@@ -59,7 +60,7 @@ def section(content: ReportContent, causes: Causes, periodic: Periodic) -> Secti
         "periodic": periodic,
         "published": published,
         "manifest": content.manifest,
-        "answer": wording.answer(content),
+        "answer": answer(content),
         "hypervisor": hypervisor,
         "held_back": held_back_sentences(content.summary.cells),
         "no_interval": no_interval_sentences(content.summary.cells),

@@ -24,8 +24,8 @@ from stealtime.studies.telephony.appliance.front import (
 from stealtime.studies.telephony.appliance.names import DOMAIN, Front, NamesConfiguration
 from stealtime.studies.telephony.appliance.root import KAMCMD, obtain_root
 from stealtime.studies.telephony.place.answering import await_answer
+from stealtime.studies.telephony.place.location import Located, Protocol, locate
 from stealtime.studies.telephony.place.native_server import NativeServer
-from stealtime.studies.telephony.registrations.location import Located, Protocol, locate
 from stealtime.vocabulary.errors import StealtimeError
 
 FRONT_NODES = ("front1", "front2")
@@ -95,7 +95,7 @@ class Fronts:
         self.locate(phones=1)
 
     def locate(self, *, phones: int, protocol: Protocol = "udp", seed: int = 0) -> list[Located]:
-        """Have phones find their fronts; see :func:`stealtime.studies.telephony.registrations.location.locate`."""
+        """Have phones find their fronts; see :func:`stealtime.studies.telephony.place.location.locate`."""
         return locate(self._client, self._name_server, DOMAIN, phones=phones, protocol=protocol, seed=seed)
 
     def add(self, primary: str, after_each: Callable[[], None] | None = None) -> None:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from stealtime.hosts.guest import Fault
+from stealtime.studies.telephony.place.location import Located, Protocol
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
 from stealtime.studies.telephony.registrations.failover import LOST_SHOWN, await_first_answer, over_time, silence_ns
 from stealtime.studies.telephony.registrations.load import (
@@ -22,7 +23,6 @@ from stealtime.studies.telephony.registrations.load import (
     registering,
     unknown_users,
 )
-from stealtime.studies.telephony.registrations.location import Located, Protocol
 from stealtime.studies.telephony.results import PrimaryAdded, PrimaryUsers, TwoStageFailover
 from stealtime.studies.telephony.sipp.program import Sipp, Transport, start_sipp
 from stealtime.vocabulary.errors import StealtimeError

@@ -2,7 +2,7 @@
 
 Run as a program where the phones are, since the answer has to come over their network::
 
-    python -m stealtime.studies.telephony.registrations.location NAME_SERVER DOMAIN udp|tcp PHONES SEED
+    python -m stealtime.studies.telephony.place.location NAME_SERVER DOMAIN udp|tcp PHONES SEED
 
 It asks once, as phones of one resolver do within the time to live of the answer, and chooses for each phone anew by
 priority and weight (RFC 2782).

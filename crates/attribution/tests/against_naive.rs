@@ -5,15 +5,11 @@
 //! Random events are mostly nonsense (exits without entries, threads on two CPUs, lost switches), so the
 //! algebra is tested on what no kernel would write as well.
 
-#![allow(clippy::unwrap_used)] // of what the test itself made up
-
-mod naive;
-mod recording;
-
-use naive::{CPUS, combined, is_blind, plain_cause, sorted, summed};
 use proptest::prelude::*;
-use recording::{Recording, followed, in_words, unlabelled};
 use stealtime_attribution::{EventKind, Offsets, Spikes, VirtualCpus, World, attribute};
+
+use crate::naive::{CPUS, combined, is_blind, plain_cause, sorted, summed};
+use crate::recording::{Recording, followed, in_words, unlabelled};
 
 const END: u64 = 400;
 /// The followed thread, a real-time and an ordinary one beside it, and the idle thread.

@@ -1,16 +1,11 @@
 //! One small trace for each cause, with the exact parts that it must give.
 
-#![allow(clippy::unwrap_used)] // of what the test itself made up
-
-mod recording;
-#[path = "recording/virtual_world.rs"]
-mod virtual_world;
-
-use recording::{PROBE, PROBES, Recording, followed, in_words, parts_of, unlabelled};
 use stealtime_attribution::{
     AttributionError, EventKind, Followed, Labelled, Offsets, Spikes, VirtualCpus, World, attribute,
 };
-use virtual_world::{AHEAD, IDLE, RUNS, VCPU, said, split_virtual, virtual_host, virtual_machine};
+
+use crate::recording::virtual_world::{AHEAD, IDLE, RUNS, VCPU, said, split_virtual, virtual_host, virtual_machine};
+use crate::recording::{PROBE, PROBES, Recording, followed, in_words, parts_of, unlabelled};
 
 use EventKind::{
     InterruptEntry, InterruptExit, Nmi, SoftirqEntry, SoftirqExit, VectorEntry, VectorExit, VmEntry, VmExit,
@@ -31,11 +26,14 @@ fn split_native(recording: &Recording, start: u64, duration: u64) -> Vec<(String
 #[test]
 fn a_tick_with_a_softirq_behind_it() {
     let mut recording = native();
-    recording
-        .served(1_000, 1, VectorEntry, PROBE, 236, "local_timer")
-        .served(1_300, 1, VectorExit, PROBE, 236, "local_timer")
-        .served(1_350, 1, SoftirqEntry, PROBE, 1, "TIMER")
-        .served(1_450, 1, SoftirqExit, PROBE, 1, "TIMER");
+    recording.tick(1_000..1_300, 1, PROBE).served(1_350, 1, SoftirqEntry, PROBE, 1, "TIMER").served(
+        1_450,
+        1,
+        SoftirqExit,
+        PROBE,
+        1,
+        "TIMER",
+    );
     let expected = [("above unexplained", 600), ("machine timer_tick", 300), ("machine softirq TIMER", 100)];
     assert_eq!(split_native(&recording, 500, 1_000), said(&expected));
 }
@@ -46,8 +44,7 @@ fn the_interrupting_wins_over_the_interrupted() {
     recording
         .served(1_000, 1, SoftirqEntry, PROBE, 3, "NET_RX")
         .served(1_100, 1, InterruptEntry, PROBE, 24, "virtio0-input")
-        .served(1_150, 1, VectorEntry, PROBE, 236, "local_timer")
-        .served(1_200, 1, VectorExit, PROBE, 236, "local_timer")
+        .tick(1_150..1_200, 1, PROBE)
         .served(1_290, 1, InterruptExit, PROBE, 24, "virtio0-input")
         .served(1_500, 1, SoftirqExit, PROBE, 3, "NET_RX");
     let expected =
@@ -89,11 +86,7 @@ fn a_neighbour_is_called_by_its_label() {
 #[test]
 fn a_real_time_probe_that_idleness_displaces_is_throttled_whatever_interrupts_that() {
     let mut recording = native();
-    recording
-        .switch(1_000, 1, PROBE, 0, IDLE)
-        .served(20_000, 1, VectorEntry, 0, 236, "local_timer")
-        .served(21_000, 1, VectorExit, 0, 236, "local_timer")
-        .switch(50_001_000, 1, 0, 0, RUNS);
+    recording.switch(1_000, 1, PROBE, 0, IDLE).tick(20_000..21_000, 1, 0).switch(50_001_000, 1, 0, 0, RUNS);
     let expected = [("machine rt_throttling limit of real-time runtime", 50_000_000)];
     assert_eq!(split_native(&recording, 1_000, 50_000_000), said(&expected));
 }
@@ -206,11 +199,14 @@ fn exits_without_entries_and_entries_without_exits_do_no_harm() {
 #[test]
 fn causes_that_take_more_than_the_excess_are_scaled_down_together() {
     let mut recording = native();
-    recording
-        .served(1_000, 1, VectorEntry, PROBE, 236, "local_timer")
-        .served(1_600, 1, VectorExit, PROBE, 236, "local_timer")
-        .served(1_600, 1, SoftirqEntry, PROBE, 1, "TIMER")
-        .served(1_900, 1, SoftirqExit, PROBE, 1, "TIMER");
+    recording.tick(1_000..1_600, 1, PROBE).served(1_600, 1, SoftirqEntry, PROBE, 1, "TIMER").served(
+        1_900,
+        1,
+        SoftirqExit,
+        PROBE,
+        1,
+        "TIMER",
+    );
     let trace = recording.trace().unwrap();
     let spikes = Spikes { start: &[1_000], duration: &[1_000], floor: 899 };
     let found = attribute(&World::Native(unlabelled(&trace), followed(PROBES)), spikes, &[]).unwrap();
@@ -221,12 +217,11 @@ fn causes_that_take_more_than_the_excess_are_scaled_down_together() {
 #[test]
 fn spikes_where_events_were_lost_are_not_judged_and_what_is_known_afterwards_is_used() {
     let mut recording = native();
-    recording
-        .served(1_000, 1, VectorEntry, PROBE, 236, "local_timer")
-        .lost(5_000, 1, 17)
-        .lost(5_500, 0, 1)
-        .served(6_000, 1, VectorEntry, PROBE, 236, "local_timer")
-        .served(6_200, 1, VectorExit, PROBE, 236, "local_timer");
+    recording.served(1_000, 1, VectorEntry, PROBE, 236, "local_timer").lost(5_000, 1, 17).lost(5_500, 0, 1).tick(
+        6_000..6_200,
+        1,
+        PROBE,
+    );
     let trace = recording.trace().unwrap();
     let cpus = [1];
     let labelled = Labelled { cpus: Some(&cpus), ..unlabelled(&trace) };
@@ -283,10 +278,7 @@ fn a_virtual_cpu_is_followed_to_another_cpu() {
 #[test]
 fn the_outer_layer_wins_over_the_inner() {
     let mut host = virtual_host();
-    host.served(1_100, 1, VectorEntry, 200, 236, "local_timer")
-        .served(1_200, 1, VectorExit, 200, 236, "local_timer")
-        .switch(1_400, 1, 200, 0, (300, 120, "CPU 0/TCG"))
-        .switch(1_900, 1, 300, 0, VCPU);
+    host.tick(1_100..1_200, 1, 200).switch(1_400, 1, 200, 0, (300, 120, "CPU 0/TCG")).switch(1_900, 1, 300, 0, VCPU);
     let mut machine = virtual_machine();
     machine.served(AHEAD + 1_000, 0, VectorEntry, PROBE, 236, "local_timer").served(
         AHEAD + 1_950,
@@ -309,8 +301,7 @@ fn the_outer_layer_wins_over_the_inner() {
 fn the_reason_of_a_vm_exit_and_an_interrupt_inside_of_it() {
     let mut host = virtual_host();
     host.event(1_000, 1, VmExit, 200, 48, 0, 0, "EPT_VIOLATION")
-        .served(1_100, 1, VectorEntry, 200, 236, "local_timer")
-        .served(1_150, 1, VectorExit, 200, 236, "local_timer")
+        .tick(1_100..1_150, 1, 200)
         .event(1_400, 1, VmEntry, 200, 0, 0, 0, "");
     let expected =
         [("above unexplained", 600), ("host vm_exit EPT_VIOLATION", 350), ("host host_interrupt local_timer", 50)];
@@ -362,11 +353,7 @@ fn a_sleep_of_the_virtual_cpu_narrows_the_offset_and_moves_what_the_host_did() {
     let mut host = virtual_host();
     host.switch(1_000, 1, 200, 1, IDLE).switch(1_500, 1, 0, 0, VCPU);
     let mut machine = virtual_machine();
-    machine
-        .served(AHEAD + 980, 0, VectorEntry, PROBE, 236, "local_timer")
-        .served(AHEAD + 990, 0, VectorExit, PROBE, 236, "local_timer")
-        .served(AHEAD + 1_510, 0, VectorEntry, PROBE, 236, "local_timer")
-        .served(AHEAD + 1_530, 0, VectorExit, PROBE, 236, "local_timer");
+    machine.tick(AHEAD + 980..AHEAD + 990, 0, PROBE).tick(AHEAD + 1_510..AHEAD + 1_530, 0, PROBE);
     let (host, machine) = (host.trace().unwrap(), machine.trace().unwrap());
     let vcpus = [followed(&[200])];
     let ahead = i64::try_from(AHEAD).unwrap();

@@ -1,11 +1,8 @@
 //! A thread that is woken on its way to sleep does not sleep, whatever its switch says.
 
-#![allow(clippy::unwrap_used)] // of what the test itself made up
-
-mod recording;
-
-use recording::{Recording, followed, parts_of};
 use stealtime_attribution::{Followed, Labelled, Offsets, VirtualCpus, World};
+
+use crate::recording::{Recording, followed, parts_of};
 
 const VCPU: (i32, i16, &str) = (200, 120, "CPU 0/TCG");
 const NEIGHBOUR: (i32, i16, &str) = (300, 120, "CPU 0/TCG");

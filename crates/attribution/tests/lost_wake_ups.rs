@@ -1,15 +1,10 @@
 //! Wake-ups among lost events: who wakes a thread has a CPU of its own, so the loss may be where the machine
 //! never runs.
 
-#![allow(clippy::unwrap_used)] // of what the test itself made up
-
-mod recording;
-#[path = "recording/virtual_world.rs"]
-mod virtual_world;
-
-use recording::{Recording, followed, parts_of, unlabelled};
 use stealtime_attribution::{EventKind, Labelled, Offsets, Spikes, UserMode, VirtualCpus, World, attribute};
-use virtual_world::{AHEAD, IDLE, VCPU, said, split_virtual, virtual_host};
+
+use crate::recording::virtual_world::{AHEAD, IDLE, VCPU, said, split_virtual, virtual_host};
+use crate::recording::{Recording, followed, parts_of, unlabelled};
 
 const HOG: (i32, i16, &str) = (99, 120, "hog");
 const SLEEPS: u64 = 2_000;

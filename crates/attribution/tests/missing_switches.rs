@@ -1,14 +1,9 @@
 //! Switches that the kernel left out: where its accounts of runtime put them, and what stays not judged.
 
-#![allow(clippy::unwrap_used)] // of what the test itself made up
-
-mod recording;
-#[path = "recording/virtual_world.rs"]
-mod virtual_world;
-
-use recording::{PROBE, PROBES, Recording, followed, parts_of, unlabelled};
 use stealtime_attribution::{EventKind, Followed, Offsets, Spikes, VirtualCpus, World, attribute};
-use virtual_world::{AHEAD, IDLE, VCPU, said, split_virtual, virtual_host, virtual_machine};
+
+use crate::recording::virtual_world::{AHEAD, IDLE, VCPU, said, split_virtual, virtual_host, virtual_machine};
+use crate::recording::{PROBE, PROBES, Recording, followed, parts_of, unlabelled};
 
 use EventKind::{VectorEntry, VectorExit};
 
@@ -20,8 +15,7 @@ fn a_woken_thread_that_left_idleness_unrecorded_ran_since_its_cpu_was_interrupte
         .served(1_520, 1, VectorEntry, 0, 251, "call_function_single")
         .served(1_530, 1, VectorExit, 0, 251, "call_function_single")
         // No switch to the virtual CPU, but it is what the next interrupt finds there.
-        .served(1_900, 1, VectorEntry, 200, 236, "local_timer")
-        .served(1_950, 1, VectorExit, 200, 236, "local_timer");
+        .tick(1_900..1_950, 1, 200);
     let expected = [
         ("host vm_exit waiting in the emulator", 530),
         ("above unexplained", 420),
@@ -44,8 +38,7 @@ fn a_quota_ends_when_the_throttled_thread_began_though_no_switch_out_of_idleness
     recording
         .switch(10, 1, 0, 0, ORDINARY)
         .switch(1_000, 1, PROBE, 0, IDLE)
-        .served(50_000_000, 1, VectorEntry, 0, 236, "local_timer")
-        .served(50_000_900, 1, VectorExit, 0, 236, "local_timer")
+        .tick(50_000_000..50_000_900, 1, 0)
         // Idleness to the probe is missing: at 50_001_000.
         .served(52_000_000, 1, VectorEntry, PROBE, 236, "local_timer")
         .runtime(52_000_400, 1, PROBE, PROBE, 1_999_400)
@@ -61,8 +54,7 @@ fn a_quota_ends_when_the_throttled_thread_began_though_no_switch_out_of_idleness
 fn a_virtual_cpu_comes_back_when_its_account_says() {
     let mut host = virtual_host();
     host.switch(1_000, 1, 200, 0, (300, 120, "CPU 0/TCG"))
-        .served(1_400, 1, VectorEntry, 300, 236, "local_timer")
-        .served(1_450, 1, VectorExit, 300, 236, "local_timer")
+        .tick(1_400..1_450, 1, 300)
         // The neighbour to the virtual CPU is missing: at 1_600. Another CPU that has work for this one adds
         // it up.
         .runtime(1_700, 0, 0, 200, 100)
@@ -82,8 +74,7 @@ fn a_virtual_cpu_was_displaced_when_the_others_account_says() {
     let mut host = virtual_host();
     host.switch(500, 0, 0, 0, (300, 120, "CPU 0/TCG"))
         .switch(600, 0, 300, 0, (0, 120, "swapper/0"))
-        .served(900, 1, VectorEntry, 200, 236, "local_timer")
-        .served(950, 1, VectorExit, 200, 236, "local_timer")
+        .tick(900..950, 1, 200)
         // The virtual CPU to the neighbour is missing: at 1_000. Nobody wakes it before it runs again.
         .runtime(1_700, 1, 300, 300, 700)
         .switch(1_700, 1, 300, 1, VCPU);
@@ -98,11 +89,9 @@ fn how_a_virtual_cpu_left_is_also_known_if_it_is_back_before_the_others_account(
         let mut host = virtual_host();
         host.switch(500, 0, 0, 0, (300, 120, "CPU 0/TCG"))
             .switch(600, 0, 300, 0, (0, 120, "swapper/0"))
-            .served(900, 1, VectorEntry, 200, 236, "local_timer")
-            .served(950, 1, VectorExit, 200, 236, "local_timer")
+            .tick(900..950, 1, 200)
             // The virtual CPU to the neighbour is missing: at 1_000.
-            .served(1_100, 1, VectorEntry, 300, 236, "local_timer")
-            .served(1_150, 1, VectorExit, 300, 236, "local_timer");
+            .tick(1_100..1_150, 1, 300);
         if slept {
             host.waking(1_390, 0, 0, 0, VCPU);
         }
@@ -118,8 +107,7 @@ fn a_virtual_cpu_that_is_woken_later_had_gone_to_sleep() {
     let mut host = virtual_host();
     host.switch(500, 0, 0, 0, (300, 120, "CPU 0/TCG"))
         .switch(600, 0, 300, 0, (0, 120, "swapper/0"))
-        .served(900, 1, VectorEntry, 200, 236, "local_timer")
-        .served(950, 1, VectorExit, 200, 236, "local_timer")
+        .tick(900..950, 1, 200)
         // The virtual CPU to the neighbour is missing: at 1_000.
         .runtime(1_500, 1, 300, 300, 500)
         .waking(1_600, 0, 0, 1, VCPU)
@@ -170,8 +158,7 @@ fn a_throttled_probe_left_for_idleness_when_its_time_was_added_up_for_the_last_t
         .switch(10, 1, 0, 0, ORDINARY)
         .runtime(1_000, 1, PROBE, PROBE, 990)
         // The probe to idleness is missing.
-        .served(50_000_000, 1, VectorEntry, 0, 236, "local_timer")
-        .served(50_000_900, 1, VectorExit, 0, 236, "local_timer")
+        .tick(50_000_000..50_000_900, 1, 0)
         .switch(50_001_000, 1, 0, 0, ORDINARY);
     let expected = [("machine quota_throttling", 50_000_000), ("above unexplained", 500)];
     assert_eq!(split_ordinary(&recording, 500, 50_000_500), said(&expected));
@@ -183,8 +170,7 @@ fn an_account_that_cannot_be_of_the_missing_switch_leaves_the_stretch_not_judged
     recording
         .switch(10, 1, 0, 0, ORDINARY)
         .switch(1_000, 1, PROBE, 0, IDLE)
-        .served(50_000_000, 1, VectorEntry, 0, 236, "local_timer")
-        .served(50_000_900, 1, VectorExit, 0, 236, "local_timer")
+        .tick(50_000_000..50_000_900, 1, 0)
         // It began before idleness was last seen, which cannot be.
         .served(52_000_000, 1, VectorEntry, PROBE, 236, "local_timer")
         .runtime(52_000_400, 1, PROBE, PROBE, 3_000_000);

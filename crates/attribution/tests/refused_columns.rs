@@ -1,11 +1,8 @@
 //! Columns that cannot be a trace or spikes are refused, by row and value.
 
-#![allow(clippy::unwrap_used)] // of what the test itself made up
-
-mod recording;
-
-use recording::{Recording, followed, unlabelled};
 use stealtime_attribution::{Spikes, Trace, TraceColumns, TraceError, World, attribute};
+
+use crate::recording::{Recording, followed, unlabelled};
 
 #[test]
 fn columns_that_cannot_be_a_trace_are_refused() {

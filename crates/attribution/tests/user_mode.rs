@@ -1,19 +1,11 @@
 //! A User-Mode Linux guest observed from its host: the causes of its visits to the kernel and of its waits.
 
-#![allow(clippy::unwrap_used)] // of what the test itself made up
-
-mod recording;
-
-use recording::{Recording, parts_of, unlabelled};
 use stealtime_attribution::{EventKind, Labelled, Spikes, UserMode, World, attribute};
 
-use EventKind::{GuestSwitch, Signal, VectorEntry, VectorExit};
+use crate::recording::virtual_world::{IDLE, said};
+use crate::recording::{Recording, parts_of, unlabelled};
 
-const IDLE: (i32, i16, &str) = (0, 120, "swapper/1");
-
-fn said(parts: &[(&str, u64)]) -> Vec<(String, u64)> {
-    parts.iter().map(|&(words, cycles)| (words.to_owned(), cycles)).collect()
-}
+use EventKind::{GuestSwitch, Signal};
 
 const KERNEL: (i32, i16, &str) = (400, 120, "linux.uml");
 const STUB: (i32, i16, &str) = (401, 120, "linux.uml");
@@ -97,8 +89,7 @@ fn the_host_preempts_a_user_mode_guest_in_its_code_and_in_its_kernel() {
     recording
         .switch(1_000, 1, STUB.0, 0, (500, 120, "linux.uml"))
         .switch(1_600, 1, 500, 0, STUB)
-        .served(1_700, 1, VectorEntry, STUB.0, 236, "local_timer")
-        .served(1_750, 1, VectorExit, STUB.0, 236, "local_timer")
+        .tick(1_700..1_750, 1, STUB.0)
         .waking(1_990, 1, STUB.0, 1, KERNEL)
         .switch(2_000, 1, STUB.0, TRACED, KERNEL)
         .switch(2_100, 1, KERNEL.0, 0, (33, 120, "kworker/1:1"))

@@ -1,7 +1,5 @@
 //! What is announced and when, and which addresses are learned from what.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! What rules let pass, and what no rule may let pass.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use etherparse::{Icmpv4Type, IpFragOffset, IpHeaders, IpNumber, Ipv4Header, PacketBuilder, VlanId};
 use proptest::prelude::*;
 use stealtime_outputhold::{BypassRule, BypassRules};

@@ -1,7 +1,5 @@
 //! QEMU's stream, cut into any pieces, gives the same frames.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io::{self, Read, Write};
 
 use proptest::prelude::*;

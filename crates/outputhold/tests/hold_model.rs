@@ -1,7 +1,5 @@
 //! The hold against a plain model: a list of frames, each with its epoch.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::time::Duration;
 
 use proptest::prelude::*;

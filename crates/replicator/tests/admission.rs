@@ -1,15 +1,12 @@
 //! A host and a machine that it does not take: nothing of it is left there, as `stealtime protect status` would tell of
 //! it for ever.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod host_daemon;
-
 use std::fs::{self, File};
 
-use host_daemon::{Daemon, hello};
 use serde_json::json;
 use stealtime_shipping::{Hello, Refusal};
+
+use crate::host_daemon::{Daemon, hello, only_tap};
 
 /// A member that lives on the host, as long as this is there, and is copied.
 fn copied(daemon: &Daemon, vm: &str, promised_bytes: u64) -> File {
@@ -41,6 +38,7 @@ fn a_machine_that_is_sent_away_leaves_nothing_but_its_place() {
 
 #[test]
 fn a_machine_that_is_refused_only_when_its_qemu_answers_leaves_nothing_either() {
+    let _tap = only_tap();
     let daemon = Daemon::start(None);
     daemon.have_qemu_answer();
     let of_other_release = || Hello { qemu_version: "8.2.0".to_owned(), ..hello(daemon.assignment()) };
@@ -71,7 +69,7 @@ fn a_host_that_is_to_go_down_takes_no_machine_until_it_is_back() {
     fs::write(&mark, "the boot before").unwrap();
     daemon.start_anew();
     daemon.await_that("the mark is gone", |_| !mark.exists());
-    // It would be let in but for others: with a TAP of the same name as in the test beside it.
+    // It would be let in but for others: with a TAP of the same name as in other tests.
     let _copied = [copied(&daemon, "one", 1), copied(&daemon, "two", 1)];
     let refusal = daemon.ask(hello(daemon.assignment()), None);
     assert!(matches!(refusal, Refusal::Busy { .. }), "{refusal}");

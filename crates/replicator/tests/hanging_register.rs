@@ -1,17 +1,14 @@
 //! A register in a folder whose file system gives nothing back: here a version is a pipe that nobody writes to.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod host_daemon;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use host_daemon::{Daemon, PATIENCE, hello};
 use serde_json::{Value, json};
 use stealtime_shipping::Refusal;
+
+use crate::host_daemon::{Daemon, PATIENCE, hello};
 
 /// Whoever reads the register from now on waits for ever.
 fn have_it_hang(register: &Path) {

@@ -1,19 +1,14 @@
 //! A host and a hostile peer: it refuses by name, runs nothing and writes nothing.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-#[path = "../../shipping/tests/authority/mod.rs"]
-mod authority;
-mod host_daemon;
-
 use std::fs::{self, File};
 use std::net::TcpListener;
 
-use authority::Authority;
-use host_daemon::{Daemon, hello, send, write_program};
 use serde_json::{Value, json};
 use stealtime_shipping::{Hello, Inquire, Message, Refusal};
 use stealtime_succession::{FileRegister, MemberId, Record, Register, Term};
+
+use crate::authority::Authority;
+use crate::host_daemon::{Daemon, hello, send, write_program};
 
 /// Give the answers to hellos of which each differs from a good one in one place, and see that nothing else
 /// happened.

@@ -1,17 +1,15 @@
-//! A standby whose host is to go down. Alone in its program, as its machine has a TAP.
-
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod host_daemon;
+//! A standby whose host is to go down.
 
 use std::fs;
 
-use host_daemon::{Daemon, PATIENCE, hello};
 use stealtime_shipping::{Hello, Message, RamBlock, Refusal, connect};
 use stealtime_succession::Term;
 
+use crate::host_daemon::{Daemon, PATIENCE, hello, only_tap};
+
 #[test]
 fn a_standby_without_a_copy_ends_when_its_host_is_to_go_down_and_leaves_nothing() {
+    let _tap = only_tap();
     let mut daemon = Daemon::start(None);
     daemon.have_qemu_answer();
     let ram_blocks = vec![RamBlock { name: "pc.ram".to_owned(), bytes: 1 << 20 }];

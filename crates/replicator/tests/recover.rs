@@ -1,17 +1,14 @@
 //! What is told of a machine after its register was emptied, with a real daemon on the other host.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod host_daemon;
-
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use host_daemon::{Daemon, PATIENCE};
 use serde_json::{Value, json};
+
+use crate::host_daemon::{Daemon, PATIENCE};
 
 /// What `stealtime-replicator recover` tells on the host `a`, whose register is empty.
 fn recover(daemon: &Daemon) -> Value {

@@ -1,16 +1,13 @@
 //! A member that stands by tells Prometheus what is true of it.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod host_daemon;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use host_daemon::{Daemon, PATIENCE, hello};
 use serde_json::json;
 use stealtime_shipping::{Hello, Message, RamBlock, connect};
+
+use crate::host_daemon::{Daemon, PATIENCE, hello, only_tap};
 
 /// Ask as Prometheus does, until somebody listens.
 fn figures(port: u16) -> String {
@@ -30,6 +27,7 @@ fn figures(port: u16) -> String {
 
 #[test]
 fn a_standby_answers_on_the_port_that_its_machine_names() {
+    let _tap = only_tap();
     let daemon = Daemon::start(None);
     daemon.have_qemu_answer();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -1,18 +1,13 @@
 //! What unauthenticated peers can take from a host: some connections for a bounded time, and no process.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-#[path = "../../shipping/tests/authority/mod.rs"]
-mod authority;
-mod host_daemon;
-
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use authority::Authority;
-use host_daemon::{Daemon, HOST, PATIENCE, hello};
 use stealtime_shipping::Identity;
+
+use crate::authority::Authority;
+use crate::host_daemon::{self, Daemon, HOST, PATIENCE, hello};
 
 const STRANGERS: usize = 300;
 

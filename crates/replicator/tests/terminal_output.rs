@@ -1,7 +1,5 @@
 //! What the program says where a terminal may be.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::process::Command;
 

@@ -1,7 +1,5 @@
 //! Counting schedulable sets: paired, reproducible, and monotone in what makes it harder.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use stealtime_schedulability::generate::{Deadlines, PeriodLaw, UtilizationLaw, fill, utilization};

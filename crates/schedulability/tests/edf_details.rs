@@ -1,15 +1,12 @@
 //! What stands behind a verdict under EDF: the deciding window and Spuri's responses, against trying everything.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod rigs;
-
 use proptest::prelude::*;
-use rigs::{Job, Machine, Order, small_overheads, small_set, sporadic};
 use stealtime_schedulability::{
     Charged, Dedicated, Demand, Interrupts, Overheads, Policy, Question, Task, charge_preemption_centric,
     deciding_window, demand_verdict, edf_responses,
 };
+
+use crate::rigs::{Job, Machine, Order, small_overheads, small_set, sporadic};
 
 const UNTIL: u64 = 400;
 const HORIZON: u64 = 4_000;

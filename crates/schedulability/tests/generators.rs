@@ -1,7 +1,5 @@
 //! Generated sets keep to their laws, and to their seeds.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use stealtime_schedulability::generate::{

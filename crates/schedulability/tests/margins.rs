@@ -1,15 +1,12 @@
 //! Margins are the edge itself: one step further and a deadline is missed.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod rigs;
-
 use proptest::prelude::*;
-use rigs::{small_overheads, small_set};
 use stealtime_schedulability::{
     Accounting, Dedicated, Error, Influence, Interrupts, Margin, Overhead, Overheads, Periodic, Policy, Question, Task,
     influences, largest_scale, smallest_budget,
 };
+
+use crate::rigs::{small_overheads, small_set};
 
 const JOB: Policy = Policy::FixedPriority(Accounting::Job);
 

@@ -1,10 +1,6 @@
 //! The same bounds by another implementation: the crate `response-time-analysis` of B. Brandenburg, which follows
 //! proofs in Coq.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod rigs;
-
 use proptest::prelude::*;
 use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::demand::RBF;
@@ -13,10 +9,11 @@ use response_time_analysis::supply::{self as peer_supply, SupplyBound};
 use response_time_analysis::time::{Duration, Service};
 use response_time_analysis::wcet::Scalar;
 use response_time_analysis::{edf, fixed_priority};
-use rigs::small_set;
 use stealtime_schedulability::{
     Constrained, Dedicated, Demand, Response, Solver, Supply, Task, Workload, demand_verdict,
 };
+
+use crate::rigs::small_set;
 
 /// More than 100,000, below which the peer checks each fixed point by brute force in debug builds.
 const LIMIT: u64 = 1_000_000;

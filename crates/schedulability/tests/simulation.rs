@@ -1,15 +1,12 @@
 //! No bound is ever below a simulated response, and fixed points are those of a search that tries every window.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod rigs;
-
 use proptest::prelude::*;
-use rigs::{Machine, Order, small_overheads, small_set, sporadic};
 use stealtime_schedulability::{
     Accounting, Charged, Dedicated, Demand, Interrupts, Observed, Overhead, Overheads, Periodic, Response, Solver,
     Supply, Task, Workload, charge_fixed_priority, charge_preemption_centric, demand_verdict,
 };
+
+use crate::rigs::{Machine, Order, small_overheads, small_set, sporadic};
 
 const UNTIL: u64 = 400;
 const HORIZON: u64 = 4_000;

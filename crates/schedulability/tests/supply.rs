@@ -1,7 +1,5 @@
 //! Supply bound functions against their definitions, and against their inverses.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use proptest::prelude::*;
 use stealtime_schedulability::{Constrained, Dedicated, Error, LONGEST_NS, Linear, Observed, Periodic, Supply};
 

@@ -1,7 +1,5 @@
 //! Published examples, to the last unit, and the cases that other tools decide wrongly.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use stealtime_schedulability::{
     Accounting, Charged, Constrained, Dedicated, Demand, Interference, Interrupts, Overheads, Periodic, Policy,
     Question, Response, Solver, Supply, Task, Verdict, Workload, charge_fixed_priority, charge_preemption_centric,

@@ -1,15 +1,12 @@
 //! Certificates that are refused, and the error that each side reports.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod authority;
-
-use authority::Authority;
 use stealtime_shipping::{
     AcceptedStream, CertificateEnd, Endpoint, Identity, IdentityError, Link, LinkError, accept, connect,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::authority::Authority;
 
 async fn listen() -> (TcpListener, Endpoint) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

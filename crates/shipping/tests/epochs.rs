@@ -1,9 +1,5 @@
 //! Epochs from the encoder to the stager: what comes out is what went in, or nothing.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may panic")]
-
-mod streams;
-
 use std::collections::VecDeque;
 
 use proptest::collection::{btree_set, vec};
@@ -13,7 +9,8 @@ use stealtime_shipping::{
     StagedEpoch, StagerLimits,
 };
 use stealtime_succession::Epoch;
-use streams::{Memory, TERM, bytes_of, frames_of, messages_of, noise, two_epochs};
+
+use crate::streams::{Memory, TERM, bytes_of, frames_of, messages_of, noise, two_epochs};
 
 const PAGES: usize = 32;
 

@@ -1,9 +1,5 @@
 //! Messages and frames against everything that can come over a line.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may panic")]
-
-mod streams;
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 use stealtime_shipping::frame::{FrameKind, HEADER_BYTES, PAYLOAD_LIMIT_BYTES};
@@ -13,7 +9,8 @@ use stealtime_shipping::{
     ProtocolVersion, RamBlock, Refusal, Resign, Told, Welcome,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
-use streams::{bytes_of, messages_of, two_epochs};
+
+use crate::streams::{bytes_of, messages_of, two_epochs};
 
 fn hello(term: Term, vm: &str, memory_bytes: u64) -> Hello {
     Hello {

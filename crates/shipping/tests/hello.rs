@@ -1,7 +1,5 @@
 //! Which machines a host takes, and what it says of those that it does not.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::BTreeMap;
 
 use stealtime_shipping::{Hello, Image, LocalFacts, Message, RamBlock, Refusal, RegisterLook, Wanted, Welcome, judge};

@@ -1,16 +1,11 @@
 //! Links between two tasks, over unix sockets and over TLS.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may panic")]
-
-mod authority;
-
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use authority::Authority;
 use socket2::SockRef;
 use stealtime_shipping::frame::{FrameKind, PAYLOAD_LIMIT_BYTES};
 use stealtime_shipping::{
@@ -20,6 +15,8 @@ use stealtime_shipping::{
 use stealtime_succession::{Epoch, Term};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
+
+use crate::authority::Authority;
 
 const TERM: Term = Term(5);
 

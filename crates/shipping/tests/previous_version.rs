@@ -1,15 +1,9 @@
 //! A host of the version of the protocol before this one, as it speaks on the line: what its code has written is kept
 //! in `golden/version-5.txt`, and it is played here with that, without the code of this version.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may panic")]
-
-mod authority;
-mod streams;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use authority::Authority;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
@@ -21,10 +15,12 @@ use stealtime_shipping::{
     Refusal, Resign, Told, Welcome, accept, connect,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
-use streams::two_epochs;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use crate::authority::Authority;
+use crate::streams::two_epochs;
 
 const TERM: Term = Term(4);
 const GREETING: &[u8; 8] = b"STSHIPOK";

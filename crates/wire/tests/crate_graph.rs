@@ -2,9 +2,8 @@
 //! `docs/architecture.md` says what each crate is for, `docs/decisions/2026-11-23-crate-graph.md` why this is
 //! a test.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -120,6 +119,19 @@ fn what_others_wrote_comes_from_the_registry_under_an_allowed_licence() {
         .map(|(source, package)| format!("{} ({:?}) from {source}", package.name, package.license))
         .collect();
     assert!(refused.is_empty(), "{refused:#?}");
+}
+
+#[test]
+fn each_file_of_tests_is_in_the_program_that_has_all_of_its_crate() {
+    for folder in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()).unwrap() {
+        let tests = folder.unwrap().path().join("tests");
+        let Ok(program) = fs::read_to_string(tests.join("all.rs")) else { continue };
+        for file in fs::read_dir(&tests).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            let Some(module) = name.strip_suffix(".rs").filter(|module| *module != "all") else { continue };
+            assert!(program.contains(&format!("\nmod {module};\n")), "{name} of {} is not run", tests.display());
+        }
+    }
 }
 
 #[test]

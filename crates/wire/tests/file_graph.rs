@@ -3,8 +3,6 @@
 //! Read are `use` and paths that are written out, but neither tests nor the arguments of macros. A name that is handed
 //! on (`pub use`) counts where it is defined. What the head of its folder defines, a file may use: it is part of that.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::iter::{self, successors};

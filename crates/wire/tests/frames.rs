@@ -1,7 +1,5 @@
 //! The codec against everything that can come over a line.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 use stealtime_wire::frame::{ARROW_LIMIT_BYTES, HEADER_BYTES, MESSAGE_LIMIT_BYTES};

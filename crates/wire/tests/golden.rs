@@ -1,8 +1,6 @@
 //! The frames under `tests/golden/frames` are what both sides agree on: this test and the Python twin read
 //! them. After an intended change of the protocol: `UPDATE_GOLDEN=1 cargo test -p stealtime-wire`.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,6 @@
 //! (`tests/unit/test_message_models.py`). After an intended change of the protocol, or of its comments:
 //! `UPDATE_GOLDEN=1 cargo test -p stealtime-wire`, then `UPDATE_GOLDEN=1 pytest tests/unit/test_message_models.py`.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::path::Path;
 

@@ -1,6 +1,8 @@
 //! A trace written by hand, event by event, and what became of its spikes.
 
-#![allow(clippy::unwrap_used)] // of what the test itself made up
+pub mod virtual_world;
+
+use std::ops::Range;
 
 use stealtime_attribution::{
     Attribution, AttributionError, EventKind, Followed, Labelled, NO_NAME, Spikes, Trace, TraceColumns, TraceError,
@@ -11,7 +13,6 @@ use stealtime_attribution::{
 pub const CYCLES_PER_NS: f64 = 1.0;
 
 /// The thread that is measured natively.
-#[allow(dead_code, reason = "not every test file has a native probe")]
 pub const PROBE: i32 = 100;
 
 /// Columns that grow.
@@ -29,7 +30,6 @@ pub struct Recording {
     pub covered: (u64, u64),
 }
 
-#[allow(dead_code, reason = "not every test file writes every kind of event")]
 impl Recording {
     pub fn until(end: u64) -> Self {
         Self { covered: (0, end), ..Self::default() }
@@ -85,6 +85,12 @@ impl Recording {
         self.event(time, cpu, kind, thread, number, 0, 0, name)
     }
 
+    /// The timer interrupts a thread.
+    pub fn tick(&mut self, times: Range<u64>, cpu: u16, thread: i32) -> &mut Self {
+        self.served(times.start, cpu, EventKind::VectorEntry, thread, 236, "local_timer");
+        self.served(times.end, cpu, EventKind::VectorExit, thread, 236, "local_timer")
+    }
+
     /// While `running` is on this CPU, the time of the thread `whose` is added up.
     pub fn runtime(&mut self, time: u64, cpu: u16, running: i32, whose: i32, ns: i64) -> &mut Self {
         self.event(time, cpu, EventKind::Runtime, running, ns, whose, 0, "")
@@ -110,23 +116,19 @@ impl Recording {
 }
 
 /// The only probe, real-time.
-#[allow(dead_code, reason = "not every test file has a native probe")]
 pub const PROBES: &[i32] = &[PROBE];
 
 /// Follow threads as real-time ones.
-#[allow(dead_code, reason = "not every test file follows threads")]
 pub fn followed(threads: &[i32]) -> Followed<'_> {
     Followed { threads, real_time: true, limit_lifted: false }
 }
 
 /// A trace whose threads have only their own names.
-#[allow(dead_code, reason = "not every test file does without labels")]
 pub fn unlabelled<'a>(trace: &'a Trace<'a>) -> Labelled<'a> {
     Labelled { trace, threads: &[], labels: &[], cpus: None }
 }
 
 /// Split one spike with no floor, and say its parts in words, the largest first.
-#[allow(dead_code, reason = "not every test file asks for words")]
 pub fn parts_of(world: &World<'_>, start: u64, duration: u64) -> Result<Vec<(String, u64)>, AttributionError> {
     let spikes = Spikes { start: &[start], duration: &[duration], floor: 0 };
     let found = attribute(world, spikes, &[])?;
@@ -134,7 +136,6 @@ pub fn parts_of(world: &World<'_>, start: u64, duration: u64) -> Result<Vec<(Str
 }
 
 /// The parts of a spike: layer, kind and name.
-#[allow(dead_code, reason = "not every test file asks for words")]
 pub fn in_words(found: &Attribution, spike: usize) -> Vec<(String, u64)> {
     let row = |place: usize| usize::try_from(found.parts.first[place]).unwrap();
     (row(spike)..row(spike + 1))

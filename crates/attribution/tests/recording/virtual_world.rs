@@ -2,12 +2,11 @@
 
 use stealtime_attribution::{Followed, Labelled, Offsets, VirtualCpus, World};
 
-use super::recording::{PROBE, PROBES, Recording, followed, parts_of, unlabelled};
+use super::{PROBE, PROBES, Recording, followed, parts_of, unlabelled};
 
 /// No thread.
 pub const IDLE: (i32, i16, &str) = (0, 120, "swapper/1");
 /// The probe, in its machine.
-#[allow(dead_code, reason = "not every test file traces the machine")]
 pub const RUNS: (i32, i16, &str) = (PROBE, 4, "st-tick");
 /// The thread of the host that runs it.
 pub const VCPU: (i32, i16, &str) = (200, 120, "CPU 0/TCG");
@@ -23,7 +22,6 @@ pub fn virtual_host() -> Recording {
 pub const AHEAD: u64 = 1_000_000;
 
 /// A machine that runs the probe on its CPU 0.
-#[allow(dead_code, reason = "not every test file traces the machine")]
 pub fn virtual_machine() -> Recording {
     let mut recording = Recording::until(AHEAD + 100_000);
     recording.switch(AHEAD + 20, 0, 0, 0, RUNS);

@@ -69,7 +69,6 @@ impl Rig {
         Self { relay, qemu, network, events }
     }
 
-    /// The guest sends a frame.
     pub fn guest_sends(&mut self, frame: &[u8]) {
         let length = u32::try_from(frame.len()).unwrap().to_be_bytes();
         self.qemu.write_all(&[&length, frame].concat()).unwrap();

@@ -1,12 +1,11 @@
 //! A real daemon of a host, with a QEMU that only notes how it was called, and a peer that says hello to it.
 
-#![allow(dead_code, reason = "each test uses its part")]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -58,6 +57,12 @@ pub struct Daemon {
     child: Child,
     pub folder: TempDir,
     pub endpoint: Endpoint,
+}
+
+/// Of all machines here, which have one name, one at a time can have its TAP.
+pub fn only_tap() -> MutexGuard<'static, ()> {
+    static TAP: Mutex<()> = Mutex::new(());
+    TAP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Daemon {

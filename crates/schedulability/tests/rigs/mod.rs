@@ -1,7 +1,5 @@
 //! An exact simulator in unit steps, and small random sets for it.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use proptest::prelude::*;
 use stealtime_schedulability::{Overheads, Task};
 
@@ -196,7 +194,6 @@ pub fn small_set(most: usize, jitter: u64) -> impl Strategy<Value = Vec<Task>> {
     prop::collection::vec(small_task(jitter), 1..=most)
 }
 
-/// Overheads of 0 to 2 each.
 pub fn small_overheads() -> impl Strategy<Value = Overheads> {
     (0..=2_u64, 0..=1_u64, 0..=1_u64, 0..=1_u64, 0..=1_u64, 8..=16_u64, 0..=1_u64).prop_map(
         |(event_latency_ns, release_ns, scheduling_ns, context_switch_ns, tick_ns, tick_period_ns, cache)| Overheads {

@@ -1,7 +1,5 @@
 //! Certificate authorities of a test, and the identities that they sign.
 
-#![allow(dead_code, reason = "each test uses its part")]
-
 use std::path::{Path, PathBuf};
 
 use rcgen::{

@@ -1,7 +1,5 @@
 //! Small epochs of every kind of page, and streams cut into messages.
 
-#![allow(dead_code, reason = "each test uses its part")]
-
 use stealtime_shipping::{
     EncodedFrame, EpochToShip, FrameDecoder, Message, MessageError, PAGE_BYTES, PageEncoder, StagedEpoch, StagedPage,
 };

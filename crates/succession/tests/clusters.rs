@@ -4,16 +4,17 @@
 
 mod etcd_server;
 
+use std::thread;
 use std::time::Duration;
 
 use etcd_server::{EtcdServer, PATIENCE};
 use stealtime_succession::{
     EtcdConfig, EtcdLogin, EtcdRegister, MemberId, Record, Register, RegisterError, SwapOutcome, Term, Version,
+    Versioned,
 };
 
 /// How long a server is waited for that is stopped.
 const SHORT: Duration = Duration::from_secs(2);
-const LONG: Duration = Duration::from_secs(8);
 
 fn record(host: &str, term: u64) -> Record {
     Record::alone(Term(term), MemberId::new(host, 1))
@@ -45,6 +46,26 @@ fn swap(register: &mut EtcdRegister, expected: Option<Version>, wanted: &Record)
     }
 }
 
+/// What a list of servers holds, however long it takes until one of them can say so.
+fn read(register: &mut EtcdRegister) -> Versioned {
+    loop {
+        match register.read("vm") {
+            Ok(found) => return found.unwrap(),
+            Err(error) => assert!(matches!(error, RegisterError::Unreachable { .. }), "{error}"),
+        }
+    }
+}
+
+/// Asks both pairs at the same time.
+fn with_pairs(check: impl Fn(&EtcdServer, &EtcdServer) + Sync) {
+    let Some(pairs) = EtcdServer::start_pairs() else { return };
+    thread::scope(|scope| {
+        for [one, other] in &pairs {
+            scope.spawn(|| check(one, other));
+        }
+    });
+}
+
 /// What a server holds by itself.
 fn held(server: &EtcdServer) -> Option<Record> {
     server.register(PATIENCE).read("vm").unwrap().map(|found| found.record)
@@ -61,8 +82,7 @@ fn assert_divided(error: &RegisterError, servers: [&EtcdServer; 2]) {
 
 #[test]
 fn two_hosts_do_not_both_win_in_a_cluster_each() {
-    let Some(pairs) = EtcdServer::start_pairs() else { return };
-    for [one, other] in &pairs {
+    with_pairs(|one, other| {
         let mut a = register([one, other], PATIENCE);
         let mut b = register([other, one], PATIENCE);
         assert_divided(&a.swap("vm", None, &record("a", 1)).unwrap_err(), [one, other]);
@@ -72,26 +92,24 @@ fn two_hosts_do_not_both_win_in_a_cluster_each() {
         for register in [&mut a, &mut b] {
             assert_divided(&register.read("vm").unwrap_err(), [one, other]);
         }
-    }
+    });
 }
 
 #[test]
 fn clusters_that_hold_something_are_told_apart_before_anything_is_changed() {
-    let Some(pairs) = EtcdServer::start_pairs() else { return };
-    for [one, other] in &pairs {
+    with_pairs(|one, other| {
         won(&one.register(PATIENCE).swap("vm", None, &record("a", 1)).unwrap());
         won(&other.register(PATIENCE).swap("vm", None, &record("b", 1)).unwrap());
         let version = one.register(PATIENCE).read("vm").unwrap().unwrap().version;
         let error = register([one, other], PATIENCE).swap("vm", Some(version), &record("c", 2)).unwrap_err();
         assert_divided(&error, [one, other]);
         assert_eq!((held(one), held(other)), (Some(record("a", 1)), Some(record("b", 1))));
-    }
+    });
 }
 
 #[test]
 fn a_member_whose_server_dies_does_not_go_on_in_another_cluster() {
-    let Some(pairs) = EtcdServer::start_pairs() else { return };
-    for [one, other] in &pairs {
+    with_pairs(|one, other| {
         // While the members begin, each reaches one server only, and cannot know.
         other.signal("-STOP");
         let mut a = register([one, other], SHORT);
@@ -113,7 +131,7 @@ fn a_member_whose_server_dies_does_not_go_on_in_another_cluster() {
         let remark = a.remark().unwrap();
         assert!(remark.starts_with(&endpoint(other)) && remark.contains("(hint: "), "{remark}");
         assert_eq!(held(other), Some(record("b", 1)));
-    }
+    });
 }
 
 #[test]
@@ -140,10 +158,10 @@ fn a_cluster_of_three_goes_on_with_any_two_of_its_servers() {
     let open = |first: usize| {
         let mut endpoints = endpoints.clone();
         endpoints.rotate_left(first);
-        EtcdRegister::open(&etcd_server::config(endpoints, None), LONG).unwrap()
+        EtcdRegister::open(&etcd_server::config(endpoints, None), SHORT).unwrap()
     };
     let mut register = open(0);
-    let mut version = won(&register.swap("vm", None, &record("a", 1)).unwrap());
+    let mut version = swap(&mut register, None, &record("a", 1));
     let mut term = 1;
     for (number, server) in servers.iter().enumerate() {
         server.signal("-STOP");
@@ -152,7 +170,7 @@ fn a_cluster_of_three_goes_on_with_any_two_of_its_servers() {
         let wanted = record("a", term);
         version = swap(&mut register, Some(version), &wanted);
         // One that begins now finds the same, whichever of them it asks first.
-        let found = open(number).read("vm").unwrap().unwrap();
+        let found = read(&mut open(number));
         assert_eq!((found.version, found.record), (version, wanted));
         server.signal("-CONT");
         register.keep_ready("vm");
@@ -173,18 +191,17 @@ fn a_list_with_two_names_of_one_server_is_one_cluster() {
 
 #[test]
 fn servers_that_ask_for_users_are_compared_as_well() {
-    let Some(pairs) = EtcdServer::start_pairs() else { return };
     let folder = tempfile::tempdir().unwrap();
     let password_file = folder.path().join("password");
     std::fs::write(&password_file, "member").unwrap();
     let login = EtcdLogin { user: "member".to_owned(), password_file };
-    for [one, other] in &pairs {
+    with_pairs(|one, other| {
         for server in [one, other] {
             server.demand_users();
         }
         let open = |endpoints: Vec<String>| {
             let config = EtcdConfig { login: Some(login.clone()), ..etcd_server::config(endpoints, None) };
-            EtcdRegister::open(&config, LONG).unwrap()
+            EtcdRegister::open(&config, Duration::from_secs(8)).unwrap()
         };
         let [mut a, mut b] = [[one, other], [other, one]].map(|servers| open(servers.map(endpoint).to_vec()));
         // A token of one means nothing to the other.
@@ -196,5 +213,5 @@ fn servers_that_ask_for_users_are_compared_as_well() {
         swap(&mut same, None, &record("c", 1));
         same.keep_ready("vm");
         assert_eq!(same.remark(), None);
-    }
+    });
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use stealtime_succession::{ActiveEnding, Epoch, MemberId, OutputPolicy, Record, Term};
 
 use super::super::Origin;
-use super::rig::{IMPATIENT_MS, PATIENT_MS, Rig, Shared};
+use super::rig::{IMPATIENT_MS, Rig, Shared};
 use crate::control::Command;
 use crate::fake_guest::Deed;
 
@@ -91,7 +91,7 @@ async fn a_machine_is_not_started_with_a_register_that_hangs_and_says_so() {
 
 #[tokio::test]
 async fn a_stop_waits_for_a_register_that_hangs_no_longer_than_for_one_that_is_away() {
-    let mut rig = Rig::start("net", PATIENT_MS, Shared::default(), BOOT).await;
+    let mut rig = Rig::start("net", IMPATIENT_MS, Shared::default(), BOOT).await;
     rig.protect(Epoch(1)).await;
     rig.register.hang(true);
     let answer = rig.ask(Command::Stop).await;

@@ -121,7 +121,7 @@ async fn a_lease_that_is_lost_stops_the_output_and_then_the_guest_until_the_regi
 
 #[tokio::test]
 async fn a_higher_term_of_another_ends_the_member_and_its_guest() {
-    let mut rig = Rig::boot("net").await;
+    let mut rig = Rig::start("net", IMPATIENT_MS, Shared::default(), Origin::Boot { force: false }).await;
     rig.protect(Epoch(1)).await;
     rig.register.put(Record::alone(Term(9), MemberId::new("b", 7)));
     let ending = rig.ending().await.unwrap();

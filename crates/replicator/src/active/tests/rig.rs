@@ -257,7 +257,6 @@ impl Rig {
     }
 }
 
-/// The standby of a test.
 pub struct Standby {
     pub term: Term,
     sender: LinkSender,

@@ -28,9 +28,6 @@ impl CgroupError {
 }
 
 /// Puts the calling process, and what it starts from now on, into a cgroup.
-///
-/// # Errors
-/// [`CgroupError`], with what the kernel said.
 pub fn join(path: &Path) -> Result<(), CgroupError> {
     // Opened without creating it: in a folder that is no cgroup a file would be made and nothing be joined.
     let joined = fs::OpenOptions::new()

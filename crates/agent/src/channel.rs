@@ -1,7 +1,7 @@
 //! The byte stream to the control plane: standard streams, a serial line or a virtio port.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -19,11 +19,6 @@ pub struct Channel {
     pub input: Box<dyn Read + Send>,
     /// To the control plane.
     pub output: Box<dyn Write + Send>,
-}
-
-/// The process's standard input and output.
-pub fn standard_streams() -> Channel {
-    Channel { input: Box::new(io::stdin()), output: Box::new(io::stdout()) }
 }
 
 /// Opens a channel by its name on the kernel command line: a path, or `virtio:NAME`.

@@ -22,9 +22,6 @@ pub fn one_cpu(list: Option<&CpuList>) -> Result<Vec<u32>> {
 
 /// Of a probe that roams: those that this process inherited. On isolated CPUs the kernel moves nothing to where there
 /// is room.
-///
-/// # Errors
-/// As [`one_cpu`].
 pub fn all_cpus(list: Option<&CpuList>) -> Result<Vec<u32>> {
     let sets = read()?;
     if let Some(list) = list {

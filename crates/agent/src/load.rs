@@ -17,7 +17,6 @@ const BATCH_ROWS: usize = 1 << 18;
 
 /// A load of the server; dropped, it ends by itself.
 pub struct Loading {
-    /// The trial that it is for.
     pub trial: u64,
     /// `None` while it is being stopped.
     load: Option<RunningLoad>,
@@ -34,7 +33,6 @@ impl Loading {
         Ok(Self { trial, load: Some(load) })
     }
 
-    /// The threads that load.
     pub fn thread_ids(&self) -> Vec<u32> {
         self.load.as_ref().map(|load| load.thread_ids().to_vec()).unwrap_or_default()
     }
@@ -50,10 +48,6 @@ impl Loading {
     }
 }
 
-/// Writes the table `load`.
-///
-/// # Errors
-/// What the writer says, wrapped by Arrow.
 pub fn write_table(recording: &LoadRecording, output: impl Write) -> Result<(), ArrowError> {
     let wide = |name: &str| Field::new(name, DataType::UInt64, false);
     let columns = vec![Field::new("thread", DataType::UInt32, false), wide("start"), wide("duration"), wide("work")];

@@ -108,7 +108,6 @@ impl Routing {
         Ok(Self(socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?))
     }
 
-    /// Has a request done.
     pub fn request(&self, request: Request) -> io::Result<()> {
         let descriptor = self.0.as_raw_fd();
         sendto(descriptor, &request.encode(), &NetlinkAddr::new(0, 0), MsgFlags::empty())?;

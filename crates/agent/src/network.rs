@@ -34,13 +34,10 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// Why a guest has no network.
 #[derive(Debug, Error)]
 pub enum NetworkError {
-    /// The kernel argument cannot be read.
     #[error("{0:?} is no address with the length of its network, write for example 10.77.0.2/24")]
     Address(String),
-    /// The kernel argument cannot be read.
     #[error("{0:?} is no IPv4 address of a gateway, write for example 10.77.0.1")]
     Gateway(String),
-    /// No card or no driver.
     #[error("no Ethernet interface came up within {} s: is there a card, and is its module in the initramfs?", LONGEST_WAIT.as_secs())]
     NoInterface,
     #[error("the kernel refused {request:?}")]

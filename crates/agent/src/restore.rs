@@ -52,9 +52,6 @@ pub fn run(restore: &Restore) -> Result<ExitCode> {
 
 /// Puts back what dead processes have left lifted, and says what stays lifted because nobody can judge them from here;
 /// gives the value that was written, if any.
-///
-/// # Errors
-/// If the setting or a mark cannot be read or written.
 pub fn put_back_leftovers() -> io::Result<Option<i64>> {
     let restored = throttling::restore_leftovers()?;
     if let Some(left) = throttling::left_lifted() {

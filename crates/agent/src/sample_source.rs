@@ -17,7 +17,6 @@ pub const BATCH_ROWS: usize = 1 << 18;
 /// An entry of the table `events`: kind, index, start and duration.
 pub type Event = (&'static str, u64, u64, u64);
 
-/// Where rows are.
 enum Memory<'a> {
     Live(&'a Recorder),
     Over(&'a Recording),

@@ -28,7 +28,7 @@ use stealtime_wire::{
 };
 
 use self::running::{Ended, Parts, Running, Watched};
-use crate::channel::{self, Channel};
+use crate::channel::Channel;
 use crate::load::{self, Loading};
 use crate::process_one::is_process_one;
 use crate::restore::{Watchdog, put_back_leftovers};
@@ -41,7 +41,8 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
 /// Serves on standard input and output.
 pub fn on_standard_streams() -> Result<ExitCode> {
-    serve(channel::standard_streams(), None, Settling::begin())?;
+    let channel = Channel { input: Box::new(io::stdin()), output: Box::new(io::stdout()) };
+    serve(channel, None, Settling::begin())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -49,9 +50,6 @@ pub fn on_standard_streams() -> Result<ExitCode> {
 ///
 /// With a `bulk` disk that the host can read, the samples of each trial go to its beginning instead of over
 /// the channel: an emulated serial line carries a tenth of a megabyte a second.
-///
-/// # Errors
-/// If the channel breaks or carries something else than frames.
 pub fn serve(channel: Channel, bulk: Option<File>, mut settling: Settling) -> Result<()> {
     settling.pass();
     // A predecessor may have been killed; a machine where nothing was lifted has nothing to put back.

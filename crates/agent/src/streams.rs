@@ -18,9 +18,6 @@ pub const BULK_ALIGNMENT_BYTES: u64 = 4096;
 pub type TableWriter<'a> = &'a dyn Fn(&mut dyn Write) -> Result<(), ArrowError>;
 
 /// Sends a table as frames; gives its bytes.
-///
-/// # Errors
-/// If the channel breaks.
 pub fn write_frames(output: &mut (dyn Write + Send), table: TableWriter) -> Result<u64> {
     let mut frames = ArrowFrames { output, pending: Vec::with_capacity(ARROW_FRAME_BYTES), sent: 0 };
     table(&mut frames)?;
@@ -29,9 +26,6 @@ pub fn write_frames(output: &mut (dyn Write + Send), table: TableWriter) -> Resu
 }
 
 /// Writes a table from the byte `start` of the disk and waits until the host can read it; gives its bytes.
-///
-/// # Errors
-/// If the disk refuses.
 pub fn write_to_disk(disk: &mut File, start: u64, table: TableWriter) -> Result<u64> {
     disk.seek(SeekFrom::Start(start))?;
     let mut buffered = BufWriter::with_capacity(ARROW_FRAME_BYTES, &mut *disk);

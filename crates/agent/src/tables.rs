@@ -15,9 +15,6 @@ use stealtime_wire::{StreamName, TrialOutcome};
 use crate::sample_source::{BATCH_ROWS, Event, SampleSource};
 
 /// Writes a table; of samples those that were not taken away while the trial ran.
-///
-/// # Errors
-/// What the writer says, wrapped by Arrow.
 pub fn write(recording: &Recording, taken: Taken, stream: StreamName, output: impl Write) -> Result<(), ArrowError> {
     match stream {
         StreamName::Samples | StreamName::Events => {
@@ -33,9 +30,6 @@ pub fn write(recording: &Recording, taken: Taken, stream: StreamName, output: im
 }
 
 /// Writes a table of some samples.
-///
-/// # Errors
-/// As [`write`].
 pub fn write_part(
     source: &SampleSource,
     outcome: &TrialOutcome,

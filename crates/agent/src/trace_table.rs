@@ -15,9 +15,6 @@ use stealtime_trace::{Recorded, Row};
 const BATCH_ROWS: usize = 1 << 16;
 
 /// Takes all rows of a recording and writes them.
-///
-/// # Errors
-/// What the writer says, or the file in which the events wait, wrapped by Arrow.
 pub fn write(recorded: &mut Recorded, tsc_hz: f64, output: impl Write) -> Result<(), ArrowError> {
     let schema = schema(recorded.clock, tsc_hz);
     let mut writer = StreamWriter::try_new(output, &schema)?;

@@ -36,10 +36,6 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// Writes the table `trace`.
-    ///
-    /// # Errors
-    /// What the writer says, or the file in which the events wait, wrapped by Arrow.
     pub fn write_table(&self, tsc_hz: f64, output: &mut dyn Write) -> Result<(), ArrowError> {
         trace_table::write(&mut self.recorded.borrow_mut(), tsc_hz, output)
     }
@@ -57,7 +53,6 @@ impl Traced {
 
 /// A recording under way, with a thread that reads it; dropped, it ends and leaves nothing.
 pub struct Tracing {
-    /// The trial that it is for.
     pub trial: u64,
     reader: Option<JoinHandle<Result<Recorder, TraceError>>>,
     is_over: Arc<AtomicBool>,
@@ -93,9 +88,6 @@ impl Tracing {
     }
 
     /// Ends it and takes the rest.
-    ///
-    /// # Errors
-    /// [`TraceError`], from whenever the reading failed.
     pub fn stop(mut self) -> Result<Traced> {
         let end = read_clocks();
         self.switch.off()?;
@@ -157,7 +149,6 @@ impl Observer for SharedAroundSamples {
     }
 }
 
-/// What a trial gave.
 pub struct TrialEnd {
     pub recording: Recording,
     /// Its trace, where one was asked for.

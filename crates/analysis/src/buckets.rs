@@ -11,7 +11,6 @@ const PER_OCTAVE: usize = 1 << PRECISION_BITS;
 /// How many bins cover all of `u32`.
 pub const BUCKETS: usize = PER_OCTAVE * (32 - PRECISION_BITS as usize + 1);
 
-/// The bin of a value.
 #[inline]
 pub fn bucket_of(value: u32) -> usize {
     // Below PER_OCTAVE the exponent is 0 and the bin is the value itself.

@@ -12,7 +12,6 @@ use crate::series::Series;
 /// Extremes of the buckets that hold a sample, in order of time; all columns are equally long.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Envelope {
-    /// How long each bucket is.
     pub bucket_s: f64,
     /// Which bucket, from 0; the bucket starts at `bucket * bucket_s`.
     pub bucket: Vec<u32>,

@@ -32,7 +32,6 @@ pub enum Spacing<'a> {
     },
 }
 
-/// What a series is made of.
 #[derive(Debug, Clone)]
 pub struct SeriesInput<'a> {
     /// One value a sample, in clock units.
@@ -50,10 +49,8 @@ pub struct SeriesInput<'a> {
 /// Why columns cannot be a series.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum SeriesError {
-    /// There is nothing to compute from.
     #[error("there are no samples")]
     Empty,
-    /// A column is cut short.
     #[error("there are {durations} durations but {gaps} gaps")]
     GapCount {
         /// Rows of the column `duration`.
@@ -61,17 +58,14 @@ pub enum SeriesError {
         /// Rows of the column `gap`.
         gaps: usize,
     },
-    /// A pause lies behind the last sample.
     #[error("there is a pause before sample {index}, but there are {durations} samples")]
     PauseBeyondEnd {
         index: u64,
         /// Rows of the column `duration`.
         durations: usize,
     },
-    /// A rate that is not a positive number.
     #[error("the clock rate is {0} units a second, not a positive number")]
     ClockRate(f64),
-    /// A row and the side list do not agree about being saturated.
     #[error("{side_list} saturated values of `{column}` are listed, but {rows} rows are marked as saturated")]
     SaturatedCount {
         /// `duration` or `gap`.
@@ -81,7 +75,6 @@ pub enum SeriesError {
         /// Rows of the column that hold the mark.
         rows: usize,
     },
-    /// A side list names a row that is not marked or does not exist.
     #[error("row {index} of `{column}` is listed as saturated but is not marked so")]
     NotSaturated {
         /// `duration` or `gap`.
@@ -432,12 +425,10 @@ impl<'a> Series<'a> {
         self.blocks.partition_point(|block| block.start <= time).saturating_sub(1)
     }
 
-    /// Clock units as nanoseconds.
     pub(crate) fn nanoseconds(&self, units: f64) -> f64 {
         units * (1e9 / self.units_per_s)
     }
 
-    /// Clock units as seconds.
     pub(crate) fn seconds(&self, units: u64) -> f64 {
         units as f64 / self.units_per_s
     }

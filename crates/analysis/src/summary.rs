@@ -113,10 +113,8 @@ impl Series<'_> {
 /// Why series cannot be pooled.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PoolError {
-    /// There is nothing to compute from.
     #[error("there is no series to pool")]
     Empty,
-    /// Another series than was announced.
     #[error("series {part} of the pool has {expected} samples, and one of {count} was added")]
     OtherSeries {
         /// From 0.
@@ -124,10 +122,8 @@ pub enum PoolError {
         expected: u64,
         count: u64,
     },
-    /// More series than were announced.
     #[error("the pool is of {0} series, and one more was added")]
     TooMany(usize),
-    /// Not all series were looked at.
     #[error("{added} of the {parts} series of the pool were added")]
     Incomplete { added: usize, parts: usize },
 }
@@ -145,9 +141,6 @@ pub struct Pool {
 
 impl Pool {
     /// Begin with what is known of all of them.
-    ///
-    /// # Errors
-    /// [`PoolError::Empty`].
     pub fn new(parts: Vec<Digest>) -> Result<Self, PoolError> {
         if parts.is_empty() {
             return Err(PoolError::Empty);
@@ -160,9 +153,6 @@ impl Pool {
     }
 
     /// Look at the samples of the next series, in the order of the digests.
-    ///
-    /// # Errors
-    /// It is not the series of that digest.
     pub fn add(&mut self, series: &Series<'_>) -> Result<(), PoolError> {
         let part = self.added;
         let expected = self.parts.get(part).ok_or(PoolError::TooMany(self.parts.len()))?.count;
@@ -176,9 +166,6 @@ impl Pool {
     }
 
     /// The figures, once all series were looked at.
-    ///
-    /// # Errors
-    /// [`PoolError::Incomplete`].
     pub fn summary(self) -> Result<Summary, PoolError> {
         let Self { parts, selection, added } = self;
         let Some(first) = parts.first().filter(|_| added == parts.len()) else {

@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use crate::series::Series;
 
-/// One of the longest samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WorstSample {
     /// Its index in the series.

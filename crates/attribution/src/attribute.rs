@@ -45,15 +45,12 @@ pub enum World<'a> {
 /// Why nothing can be said.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AttributionError {
-    /// Columns of different length.
     #[error("there are {starts} starts of spikes but {durations} durations")]
     SpikeColumns {
-        /// Rows of one.
         starts: usize,
         /// Rows of the other.
         durations: usize,
     },
-    /// The traces contradict the exchanges of clocks.
     #[error(
         "clocks cannot be aligned: whatever the offset within the exchanges' bounds, events of virtual CPU {cpu} \
          happened while its thread was off the host's CPUs"
@@ -64,9 +61,7 @@ pub enum AttributionError {
 /// The parts of all spikes and what was seen on the way.
 #[derive(Debug, Clone)]
 pub struct Attribution {
-    /// What causes there are.
     pub causes: CauseTable,
-    /// The parts of each spike.
     pub parts: Parts,
     /// The time lines that were asked for.
     pub segments: Vec<Segment>,

@@ -126,7 +126,6 @@ impl CauseTable {
         id
     }
 
-    /// The cause with a number.
     pub fn get(&self, id: CauseId) -> Option<&Cause> {
         self.rows.get(id.row())
     }

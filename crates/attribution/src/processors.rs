@@ -92,7 +92,6 @@ impl ThreadTable {
 /// An interrupt, vector or softirq that is being served.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Served {
-    /// Its kind of entry event.
     pub entry: EventKind,
     /// The number of the interrupt, vector or softirq.
     pub number: i64,
@@ -106,7 +105,6 @@ pub(crate) struct Served {
 pub(crate) struct Processor {
     /// Who runs; `None` until an event says it, and after lost events.
     pub current: Option<i32>,
-    /// When its last event was.
     pub last_event: u64,
     served: Vec<Served>,
 }

@@ -18,7 +18,6 @@ const CHUNK: usize = 1 << 16;
 /// Why columns cannot be a trace.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TraceError {
-    /// A column is cut short.
     #[error("the column `{column}` of the trace has {rows} rows, `time` has {expected}")]
     Length {
         column: &'static str,
@@ -31,18 +30,10 @@ pub enum TraceError {
         /// The first such row.
         row: usize,
     },
-    /// A code that this version does not know.
     #[error("row {row} of the trace has the unknown kind {kind}")]
     UnknownKind { row: usize, kind: u8 },
-    /// An index beyond the list of names.
     #[error("row {row} of the trace has the name {name}, but there are only {names} names")]
-    UnknownName {
-        row: usize,
-        name: u32,
-        /// How many names there are.
-        names: usize,
-    },
-    /// A CPU or thread that no Linux can have.
+    UnknownName { row: usize, name: u32, names: usize },
     #[error("row {row} of the trace has the impossible {column} {value}")]
     Impossible {
         row: usize,

@@ -105,7 +105,6 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// What a member does.
     pub fn doing(&self, member: usize) -> Doing {
         self.doing[member]
     }

@@ -44,7 +44,6 @@ pub struct Parts {
 /// A stretch of one track of one spike's time line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// The row of the spike.
     pub spike: usize,
     pub layer: Layer,
     /// Cycles from the start of the spike.
@@ -94,7 +93,6 @@ impl<'a> Walk<'a> {
 }
 
 impl Layers {
-    /// Split all spikes.
     pub fn split(&self, spikes: Spikes<'_>) -> Parts {
         let ranks = self.ranks();
         let rows: Vec<usize> = (0..spikes.start.len()).step_by(CHUNK).collect();

@@ -25,7 +25,6 @@ impl TrackBuilder {
         Self { pieces: Vec::new(), since: 0, cause: CauseId::NONE }
     }
 
-    /// From `time` on the cause is this.
     pub fn change(&mut self, time: u64, cause: CauseId) {
         if cause != self.cause {
             self.close(time);
@@ -74,7 +73,6 @@ impl TrackBuilder {
         }
     }
 
-    /// End at `time`.
     pub fn finish(mut self, time: u64) -> Vec<Piece> {
         self.close(time);
         self.pieces

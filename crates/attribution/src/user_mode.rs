@@ -135,7 +135,6 @@ pub(crate) fn watch<'a>(
     watcher.run(trace)
 }
 
-/// The kernel threads, and the stubs that they drive.
 fn with_stubs(kernel_threads: &[i32], tracers: &[(i32, i32)]) -> Vec<i32> {
     let driven = tracers.iter().filter(|(_, tracer)| kernel_threads.contains(tracer));
     kernel_threads.iter().copied().chain(driven.map(|&(stub, _)| stub)).collect()

@@ -17,7 +17,6 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether it waits for a state.
     pub(crate) fn waits_for_a_state(self) -> bool {
         self != Self::Fresh
     }

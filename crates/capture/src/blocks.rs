@@ -28,20 +28,12 @@ pub struct RamBlock {
 /// Why a machine with these RAM blocks is not protected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// What QEMU said is no list of blocks.
     #[error("QEMU's list of RAM blocks has a line that cannot be read: {line:?}")]
     Unreadable { line: String },
-    /// There is no guest memory.
     #[error("QEMU has no RAM block `pc.ram`: the machine type names its memory differently")]
     NoMemory,
-    /// The guest's memory is not as large as the file.
     #[error("QEMU's RAM block `pc.ram` has {found} bytes, the file {expected}")]
-    MemorySize {
-        found: u64,
-        /// What the file has.
-        expected: u64,
-    },
-    /// A block that nobody would save.
+    MemorySize { found: u64, expected: u64 },
     #[error("QEMU has the RAM block `{name}` of {bytes} bytes, which is not known to be read-only and would be lost")]
     Unknown { name: String, bytes: u64 },
 }

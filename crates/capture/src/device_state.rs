@@ -38,23 +38,16 @@ impl DeviceStateKind {
 /// Why the state of the devices was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceStateError {
-    /// QEMU did not do it.
     #[error(transparent)]
     Qmp(#[from] QmpError),
-    /// What QEMU saved cannot be read.
     #[error("the state of the devices that QEMU saved cannot be read")]
     Read(#[source] io::Error),
-    /// What QEMU saved is no state.
     #[error("QEMU saved {bytes} bytes as the state of the devices, which is none: it does not begin with QEVM")]
-    NotAState {
-        /// How long it is.
-        bytes: usize,
-    },
+    NotAState { bytes: usize },
     /// More than any machine has, and than a standby takes: QEMU may be in the hands of its guest, and this memory is
     /// the member's.
     #[error("QEMU saved more than {} MiB as the state of the devices", LONGEST_STATE_BYTES >> 20)]
     TooLong,
-    /// The migration that saves the state failed.
     #[error("QEMU could not save the state of the devices: its migration is `{status}`")]
     Migration { status: String },
     /// `finish_capture` without `begin_capture`.

@@ -31,10 +31,8 @@ pub struct UnsupportedDevice {
 /// Why the devices of a running machine were not found to be in order.
 #[derive(Debug, thiserror::Error)]
 pub enum RunningDeviceError {
-    /// One cannot be protected.
     #[error(transparent)]
     Unsupported(#[from] UnsupportedDevice),
-    /// QEMU did not say.
     #[error(transparent)]
     Qmp(#[from] QmpError),
 }

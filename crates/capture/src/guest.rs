@@ -45,10 +45,8 @@ const CONSOLE_BYTES: u64 = 16 << 20;
 /// How long QEMU may take to end after it closed its control socket.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why there is no guest.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// QEMU cannot be started or ended.
     #[error(transparent)]
     Process(#[from] ProcessError),
     #[error("QEMU ended by itself ({status}); the end of its log: {log_tail}")]
@@ -57,25 +55,18 @@ pub enum GuestError {
         /// The end of its messages.
         log_tail: String,
     },
-    /// QEMU does not answer or refuses.
     #[error(transparent)]
     Qmp(#[from] QmpError),
-    /// This host does not have what the guest boots from.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// Its memory cannot be had.
     #[error(transparent)]
     Ram(#[from] RamError),
-    /// The way to take the state of its devices cannot be prepared.
     #[error(transparent)]
     State(#[from] DeviceStateError),
-    /// The machine is none that is started.
     #[error(transparent)]
     Machine(#[from] MachineSpecError),
-    /// A device that it has cannot be protected.
     #[error(transparent)]
     Device(#[from] UnsupportedDevice),
-    /// It has memory that would be lost.
     #[error(transparent)]
     Blocks(#[from] BlockError),
     /// The user that QEMU runs as has no part in KVM.
@@ -84,16 +75,12 @@ pub enum GuestError {
         name a user that may with `qemu_user`"
     )]
     Kvm { user: String },
-    /// A socket or file for QEMU cannot be made.
     #[error("the {what} for QEMU cannot be made")]
     Prepare { what: &'static str, source: io::Error },
-    /// A state is to be loaded into what is no standby, or no longer.
     #[error("a state can be loaded once, and only into a standby")]
     NotAStandby,
-    /// The state cannot be handed to QEMU.
     #[error("the state of the devices cannot be given to QEMU")]
     Load(#[source] io::Error),
-    /// QEMU refused the state.
     #[error(
         "QEMU could not load the state of the devices: its migration is `{status}`; the end of its log: {log_tail}"
     )]

@@ -12,10 +12,8 @@ use crate::machine::{BootFile, MachineSpec};
 /// Why a machine cannot be started on this host.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// A file cannot be read.
     #[error("the file {path} cannot be read")]
     Read { path: PathBuf, source: io::Error },
-    /// A file has other content than the specification says.
     #[error("the file {path} is not the one that the machine boots from: its SHA-256 is {found}, not {expected}")]
     Content {
         path: PathBuf,
@@ -24,10 +22,8 @@ pub enum ImageError {
         /// Of what should be there.
         expected: String,
     },
-    /// QEMU has no firmware.
     #[error("the firmware of {program} cannot be found: {what}")]
     Firmware { program: PathBuf, what: String },
-    /// QEMU does not start.
     #[error("the program {program} does not tell its version: {what}")]
     Program { program: PathBuf, what: String },
 }

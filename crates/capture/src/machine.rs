@@ -57,7 +57,6 @@ const MEMORY_BYTES_MAX: u64 = 1 << 40;
 /// into a value would choose options (`-machine pc,dumpdtb=/etc/passwd`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachineSpecError {
-    /// A value that would be more than a value on QEMU's command line.
     #[error("the machine's {what} is {value:?}, which is no {expected}")]
     Word {
         what: &'static str,
@@ -66,7 +65,6 @@ pub enum MachineSpecError {
         /// What it should be.
         expected: &'static str,
     },
-    /// A number that no machine has.
     #[error("the machine has {value} {what}; a protected one has {least} to {most}")]
     Number {
         what: &'static str,
@@ -75,10 +73,8 @@ pub enum MachineSpecError {
         least: u64,
         most: u64,
     },
-    /// The RAM is no whole number of pages.
     #[error("the machine has {0} bytes of memory, which is no whole number of pages of {PAGE_BYTES} bytes")]
     Pages(u64),
-    /// A device that cannot be protected.
     #[error(transparent)]
     Device(#[from] UnsupportedDevice),
 }
@@ -113,9 +109,6 @@ pub struct MachineSpec {
 impl MachineSpec {
     /// Refuse what no machine has, and what QEMU would take for something else: whoever wrote this need not
     /// be a friend.
-    ///
-    /// # Errors
-    /// The first value that is wrong.
     pub fn check(&self) -> Result<(), MachineSpecError> {
         word("machine type", &self.machine, is_word, "name of a machine type such as pc-i440fx-7.2")?;
         word("cpu", &self.cpu, is_word, "name of a CPU model, without features")?;

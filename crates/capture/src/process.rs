@@ -23,13 +23,10 @@ const LOG_TAIL_BYTES: u64 = 600;
 /// Why QEMU cannot be started or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// It does not start.
     #[error("the program {program} cannot be started as {rights}")]
     Spawn { program: PathBuf, rights: String, source: io::Error },
-    /// The file for its messages cannot be opened.
     #[error("the file {path} for QEMU's messages cannot be opened")]
     Log { path: PathBuf, source: io::Error },
-    /// It cannot be signalled.
     #[error("QEMU cannot be sent a signal")]
     Signal(#[source] io::Error),
 }

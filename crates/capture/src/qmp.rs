@@ -32,7 +32,6 @@ const UNLOADING_END: &str = "-unloaded\"}\n";
 /// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum QmpError {
-    /// The socket cannot be used.
     #[error("QEMU's control socket cannot be {action}")]
     Socket { action: &'static str, source: std::io::Error },
     /// QEMU closed the socket: mostly it has ended.
@@ -41,14 +40,12 @@ pub enum QmpError {
         /// The command or event that was waited for.
         waiting_for: String,
     },
-    /// No answer in time.
     #[error("QEMU gave no answer to `{waiting_for}` within {} ms", waited.as_millis())]
     TimedOut {
         /// The command or event that was waited for.
         waiting_for: String,
         waited: Duration,
     },
-    /// QEMU refused the command.
     #[error("QEMU refused `{command}`: {description} ({class})")]
     Refused {
         command: String,
@@ -56,7 +53,6 @@ pub enum QmpError {
         class: String,
         description: String,
     },
-    /// What came is no QMP.
     #[error("QEMU's control socket gave what is no QMP: {what}")]
     Protocol {
         /// What it was, shortened.

@@ -16,22 +16,15 @@ use crate::sys::{Mapping, copy_to, extend_from, page_equals};
 /// Why the memory of a guest cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum RamError {
-    /// A system call on the file failed.
     #[error("the guest's memory {path} cannot be {action}")]
     File { path: PathBuf, action: &'static str, source: io::Error },
-    /// The size is 0 or no whole number of pages.
     #[error("the guest's memory cannot have {bytes} bytes: it must be a multiple of {PAGE_BYTES}, and not 0")]
     Size {
         /// What was asked for, or what the file has.
         bytes: u64,
     },
-    /// A page that is not there.
     #[error("page {index} is outside of the guest's memory of {pages} pages")]
-    Outside {
-        index: u64,
-        /// How many there are.
-        pages: u64,
-    },
+    Outside { index: u64, pages: u64 },
 }
 
 /// A guest's memory. QEMU's own writes to it appear here at once: read it while the guest is stopped.
@@ -85,12 +78,10 @@ impl RamFile {
         Ok(Self { file, path, pages: bytes / PAGE_BYTES as u64, mapping })
     }
 
-    /// How many pages it has.
     pub fn len_pages(&self) -> u64 {
         self.pages
     }
 
-    /// How many bytes it has.
     pub fn len_bytes(&self) -> u64 {
         self.pages * PAGE_BYTES as u64
     }
@@ -108,7 +99,6 @@ impl RamFile {
         Ok((status.st_dev, status.st_ino))
     }
 
-    /// Copy one page out.
     pub fn copy_page_into(&self, index: u64, target: &mut Vec<u8>) -> Result<(), RamError> {
         extend_from(&self.mapping, self.offset_of(PageRange { first: index, count: 1 })?, PAGE_BYTES, target);
         Ok(())
@@ -162,7 +152,6 @@ impl RamFile {
         Ok(ranges)
     }
 
-    /// Whether a page holds `content`.
     pub fn page_equals(&self, index: u64, content: &[u8; PAGE_BYTES]) -> Result<bool, RamError> {
         Ok(page_equals(&self.mapping, self.offset_of(PageRange { first: index, count: 1 })?, content))
     }

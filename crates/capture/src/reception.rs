@@ -14,30 +14,24 @@ use crate::handover::{MESSAGE_BYTES_MAX, Report, Step};
 /// Why there is no userfaultfd.
 #[derive(Debug, thiserror::Error)]
 pub enum HandoverError {
-    /// The library did not report.
     #[error("the library {library} was not loaded into QEMU")]
     NotLoaded {
         /// Its path, or why there is none.
         library: String,
     },
-    /// QEMU never mapped the file in a way that the library saw.
     #[error("QEMU did not map the guest's memory by `mmap` of the C library")]
     NeverMapped,
     /// There are several mappings, and writes through the others would be missed.
     #[error("QEMU mapped the guest's memory {times} times")]
     MappedAgain { times: usize },
-    /// The mapping is not the whole file.
     #[error("QEMU mapped {found} bytes of the guest's memory of {expected}")]
     Length {
         /// How much it mapped.
         found: u64,
-        /// How much there is.
         expected: u64,
     },
-    /// A system call failed in QEMU.
     #[error("`{step}` failed in QEMU: {}{}", Errno::from_raw_os_error(*.errno), explanation(*.step))]
     Failed { step: Step, errno: i32 },
-    /// What came is no report.
     #[error("the library in QEMU reported what cannot be read: {report:?}")]
     Unreadable { report: String },
     #[error("the reports of the library in QEMU cannot be received: {0}")]

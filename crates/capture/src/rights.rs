@@ -41,8 +41,9 @@ pub enum Rights {
     Same,
     /// Nothing but what everybody may, and these groups: a user of its own, whose number no other process of
     /// this PID namespace has.
-    Own { groups: Vec<u32> },
-    /// What this user may.
+    Own {
+        groups: Vec<u32>,
+    },
     User(QemuUser),
 }
 

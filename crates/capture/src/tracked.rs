@@ -17,7 +17,6 @@ pub struct TrackedMemory {
 }
 
 impl TrackedMemory {
-    /// Track `ram` by `tracker`.
     pub fn new(ram: Arc<RamFile>, tracker: Box<dyn WriteTracker>) -> Self {
         Self { ram, tracker }
     }

@@ -5,9 +5,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 /// A duration as requests have it.
-///
-/// # Errors
-/// It does not fit.
 pub fn nanoseconds(duration: Duration) -> Result<u64> {
     u64::try_from(duration.as_nanos()).context("a duration of more than 584 years is not possible")
 }

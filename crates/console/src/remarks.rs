@@ -7,7 +7,6 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-/// Says a line.
 pub fn say(line: impl Display) {
     write(&format!("{line}\n"));
 }

@@ -84,7 +84,6 @@ impl FollowedArgument {
 
 /// Split the spikes of a machine by its own trace.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
 pub fn attribute_native<'py>(
     py: Python<'py>,
     trace: TraceArgument<'py>,
@@ -98,7 +97,6 @@ pub fn attribute_native<'py>(
 /// Split the spikes of a virtual machine by its host's trace, and its own where there is one.
 #[pyfunction]
 #[pyo3(signature = (host, vcpus, offsets, machine, probe, spikes))]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
 pub fn attribute_virtual<'py>(
     py: Python<'py>,
     host: TraceArgument<'py>,
@@ -123,7 +121,6 @@ pub fn attribute_virtual<'py>(
 
 /// Split the spikes of a User-Mode Linux guest by its host's trace.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
 pub fn attribute_user_mode<'py>(
     py: Python<'py>,
     host: TraceArgument<'py>,

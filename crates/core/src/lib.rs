@@ -5,6 +5,8 @@
 //! Columns are borrowed from numpy, never copied, and the GIL is released while anything is computed. What
 //! Python sees is described in `src/stealtime/_core.pyi`.
 
+#![allow(clippy::needless_pass_by_value, reason = "as pyo3 gives them")]
+
 mod attribution;
 mod column;
 mod dictionary;

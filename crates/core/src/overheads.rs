@@ -22,7 +22,6 @@ pub struct JobsArgument<'py> {
 
 /// Pair the events of a trace into samples, and split the latency of each job.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
 pub fn measure_overheads<'py>(
     py: Python<'py>,
     trace: EventsArgument<'py>,

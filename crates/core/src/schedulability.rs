@@ -175,7 +175,6 @@ fn millionths(margin: Margin) -> Option<u64> {
 
 /// Analyse one CPU's tasks.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
 pub fn analyze_tasks(py: Python<'_>, question: QuestionArgument) -> PyResult<Bound<'_, PyDict>> {
     let asked = Asked::read(&question)?;
     let verdict = py.detach(|| asked.question().answer()).map_err(wrong)?;
@@ -213,7 +212,6 @@ pub fn analyze_tasks(py: Python<'_>, question: QuestionArgument) -> PyResult<Bou
 
 /// Find the largest factor of all costs, in millionths.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
 pub fn cost_margin(py: Python<'_>, question: QuestionArgument) -> PyResult<Option<u64>> {
     let asked = Asked::read(&question)?;
     py.detach(|| largest_scale(&asked.question())).map(millionths).map_err(wrong)
@@ -221,7 +219,6 @@ pub fn cost_margin(py: Python<'_>, question: QuestionArgument) -> PyResult<Optio
 
 /// Find the same factor without each of the overheads.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
 pub fn overhead_influences(
     py: Python<'_>,
     question: QuestionArgument,
@@ -233,7 +230,6 @@ pub fn overhead_influences(
 
 /// Find the smallest budget of a periodic resource.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
 pub fn least_budget(py: Python<'_>, question: QuestionArgument, period_ns: u64) -> PyResult<Option<u64>> {
     let asked = Asked::read(&question)?;
     py.detach(|| smallest_budget(&asked.question(), period_ns)).map_err(wrong)
@@ -241,7 +237,6 @@ pub fn least_budget(py: Python<'_>, question: QuestionArgument, period_ns: u64) 
 
 /// Draw a task set.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
 pub fn generate_tasks(py: Python<'_>, recipe: RecipeArgument) -> PyResult<Bound<'_, PyDict>> {
     let utilizations = match (recipe.law.as_str(), recipe.total) {
         ("uunifast-discard", Some(total)) => Utilizations::UUniFastDiscard { total },
@@ -275,7 +270,6 @@ pub fn generate_tasks(py: Python<'_>, recipe: RecipeArgument) -> PyResult<Bound<
 
 /// Count the schedulable sets of each utilization under each condition, and those that are not judged.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
 pub fn count_schedulable_sets(
     py: Python<'_>,
     population: PopulationArgument,
@@ -321,7 +315,6 @@ impl ConditionArgument {
 
 /// Assign tasks, pairs of cost and period, to CPUs.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
 pub fn partition_tasks(tasks: Vec<(u64, u64)>, cpus: usize, fit: &str) -> PyResult<Vec<usize>> {
     let fit = match fit {
         "first" => Fit::First,

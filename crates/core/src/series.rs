@@ -45,7 +45,7 @@ impl PySeries {
     #[new]
     #[pyo3(signature = (durations, gaps, saturated_index, saturated_value, saturated_gap_index, saturated_gap_value,
                         layout, interval, units_per_s, floor, pause_index = None, pause_value = None))]
-    #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // Python's side of it is a dataclass
+    #[allow(clippy::too_many_arguments)] // Python's side of it is a dataclass
     fn new(
         py: Python<'_>,
         durations: &Bound<'_, PyArray1<u32>>,
@@ -128,7 +128,6 @@ impl PySeries {
         periods.into_iter().map(|period| period.to_dictionary(py)).collect()
     }
 
-    #[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
     fn held_back<'py>(
         &self,
         py: Python<'py>,
@@ -141,7 +140,6 @@ impl PySeries {
         py.detach(|| self.series.held_back(Pause { pause_ns, period_ns }, &evidence)).to_dictionary(py)
     }
 
-    #[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
     fn match_injected<'py>(
         &self,
         py: Python<'py>,
@@ -178,7 +176,6 @@ pub struct PyPool {
 #[pymethods]
 impl PyPool {
     #[new]
-    #[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
     fn new(digests: Vec<PyRef<'_, PyDigest>>) -> PyResult<Self> {
         let parts = digests.iter().map(|part| part.digest.clone()).collect();
         Ok(Self { pool: Some(analysis::Pool::new(parts).map_err(wrong)?) })
@@ -202,14 +199,12 @@ fn closed() -> PyErr {
 
 /// The percentile curve of all samples of several series together.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
 pub fn pooled_percentile_curve<'py>(py: Python<'py>, parts: Vec<PyRef<'py, PySeries>>) -> PyResult<Bound<'py, PyDict>> {
     pooled(py, &parts, analysis::pooled_percentile_curve)
 }
 
 /// The histogram of all samples of several series together.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
 pub fn pooled_histogram<'py>(py: Python<'py>, parts: Vec<PyRef<'py, PySeries>>) -> PyResult<Bound<'py, PyDict>> {
     pooled(py, &parts, analysis::pooled_histogram)
 }

@@ -96,12 +96,10 @@ pub fn delay_impairment(one_way_ms: f64) -> f64 {
     sidetone + talker_echo(delay_ms) + listener_echo(2.0 * delay_ms) + absolute_delay(delay_ms)
 }
 
-/// The level of a power in decibels.
 fn decibels(power: f64) -> f64 {
     10.0 * power.log10()
 }
 
-/// The power of a level in decibels.
 fn power(decibels: f64) -> f64 {
     10_f64.powf(decibels / 10.0)
 }

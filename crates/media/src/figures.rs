@@ -58,7 +58,6 @@ pub struct Quality {
     pub mos: f64,
 }
 
-/// Of one stream.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StreamFigures {
     pub stream: u32,
@@ -94,7 +93,6 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// Of all streams.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Total {
     /// As many as the senders say that they have.
@@ -113,7 +111,6 @@ pub struct Total {
     pub jitter_last_ns: Option<Spread>,
     pub jitter_max_ns: Option<Spread>,
     pub path_jitter_max_ns: Option<Spread>,
-    /// The longest silence of any stream.
     pub longest_silence: Option<Silence>,
     pub longest_silence_stream: Option<u32>,
     /// The longest time in which no packet of any stream came.

@@ -41,7 +41,6 @@ pub struct Header {
     pub marker: bool,
 }
 
-/// What a packet is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// One of those that are counted.
@@ -80,7 +79,6 @@ pub struct Mark {
     pub turn: Option<Turn>,
 }
 
-/// What came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Datagram {
     Ours(Header, Mark),

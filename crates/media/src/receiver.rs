@@ -33,7 +33,6 @@ struct Sender {
     sent: u64,
 }
 
-/// What a datagram was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
     /// One of a stream.

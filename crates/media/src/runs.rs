@@ -46,7 +46,6 @@ impl LossRuns {
         self.longest
     }
 
-    /// The share that was lost, in percent.
     pub fn lost_percent(&self) -> f64 {
         if self.packets == 0 { 0.0 } else { 100.0 * self.lost as f64 / self.packets as f64 }
     }

@@ -13,7 +13,6 @@ pub struct Schedule {
     streams: u32,
 }
 
-/// One packet of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     pub stream: u32,

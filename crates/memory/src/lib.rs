@@ -27,9 +27,6 @@ pub struct Room {
 
 impl Room {
     /// Refuses what would take more than this.
-    ///
-    /// # Errors
-    /// `OutOfMemory`, with the limit.
     pub fn refuse_more(&self, bytes: u64) -> io::Result<()> {
         if bytes <= self.bytes {
             return Ok(());
@@ -54,9 +51,6 @@ pub fn usable_bytes() -> u64 {
 }
 
 /// Refuses what would take more than may still be used: the kernel would hand it out page by page, and then kill.
-///
-/// # Errors
-/// `OutOfMemory`, with the limit.
 pub fn refuse_more_than_there_is(bytes: u64) -> io::Result<()> {
     room(Path::new("/")).map_or(Ok(()), |room| room.refuse_more(bytes))
 }

@@ -13,7 +13,6 @@ const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 /// More than any guest of ours has; a guest that claims more makes the oldest go.
 const MOST_ADDRESSES: usize = 32;
 
-/// An Ethernet address.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HardwareAddress(pub [u8; 6]);

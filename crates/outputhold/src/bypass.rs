@@ -30,30 +30,24 @@ pub enum BypassError {
     /// Not JSON, an unknown field, or a value of the wrong kind.
     #[error("a bypass rule cannot be read: {0}")]
     Unreadable(String),
-    /// Only UDP may bypass.
     #[error(
         "a bypass rule names protocol {0:?}, but only \"udp\" may bypass the hold: a peer takes a packet of a \
          connection, a call or a neighbour for proof of a state that could still be lost"
     )]
     Protocol(String),
-    /// A rule for all UDP.
     #[error("a bypass rule needs a source_port, a destination_port or a dscp: else all UDP would bypass the hold")]
     TooWide,
-    /// The ports contain one that is always held.
     #[error(
         "a bypass rule has {field} {range}, which contains port {port} ({usage}): its packets tell a peer of a \
          state that could still be lost, so they are always held"
     )]
     HeldPort {
-        /// The field of the rule.
         field: &'static str,
         range: PortRange,
         /// The port that is always held.
         port: u16,
-        /// What it is used for.
         usage: &'static str,
     },
-    /// A range that is none.
     #[error("{0:?} is no port range: write a port such as 40000, or a range such as 30000-40000")]
     PortRange(String),
     #[error("dscp {0} is above {HIGHEST_DSCP}: write the six-bit code point, such as 46 for expedited forwarding")]
@@ -83,7 +77,6 @@ impl PortRange {
         Ok(Self { first, last })
     }
 
-    /// Whether `port` is in the range.
     pub fn contains(self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }
@@ -226,7 +219,6 @@ impl BypassRules {
         Self(rules)
     }
 
-    /// Whether there is no rule.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

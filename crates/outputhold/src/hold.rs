@@ -84,7 +84,6 @@ pub struct ReleasedEpoch {
 pub struct Cut {
     /// The epoch that the frames now belong to.
     pub epoch: Epoch,
-    /// Frames held for it.
     pub frames: usize,
     pub bytes: usize,
 }
@@ -94,20 +93,10 @@ pub struct Cut {
 pub enum HoldError {
     /// Epochs only rise.
     #[error("the output was already cut at {last}, so it cannot be cut at {wanted}")]
-    CutOutOfOrder {
-        /// The epoch of the last cut.
-        last: Epoch,
-        /// The epoch asked for.
-        wanted: Epoch,
-    },
+    CutOutOfOrder { last: Epoch, wanted: Epoch },
     /// No member can hold what was not yet captured.
     #[error("{acknowledged} was acknowledged, but the output was cut at {last} at the latest")]
-    AcknowledgedBeforeCut {
-        /// The epoch of the last cut.
-        last: Epoch,
-        /// The epoch of the acknowledgement.
-        acknowledged: Epoch,
-    },
+    AcknowledgedBeforeCut { last: Epoch, acknowledged: Epoch },
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -146,14 +135,6 @@ impl Batch {
 
     fn epoch(&self) -> Option<Epoch> {
         self.closed.map(|(epoch, _)| epoch)
-    }
-
-    fn left_frames(&self) -> usize {
-        self.frames.len() - self.next_frame
-    }
-
-    fn left_bytes(&self) -> usize {
-        self.content.len() - self.next_byte
     }
 
     fn clear(&mut self) {
@@ -251,7 +232,8 @@ impl Hold {
         }
         let mut batch = std::mem::replace(&mut self.open, self.spare.pop().unwrap_or_default());
         batch.closed = Some((epoch, now));
-        let cut = Cut { epoch, frames: batch.left_frames(), bytes: batch.left_bytes() };
+        let (frames, bytes) = (batch.frames.len() - batch.next_frame, batch.content.len() - batch.next_byte);
+        let cut = Cut { epoch, frames, bytes };
         self.closed.push_back(batch);
         self.rule.cut(epoch);
         Ok(cut)
@@ -359,7 +341,6 @@ impl Hold {
         self.rule.standing()
     }
 
-    /// What happens to output.
     pub fn policy(&self) -> OutputPolicy {
         self.rule.policy()
     }

@@ -25,10 +25,8 @@ use crate::relay_event::RelayEvent;
 use crate::relay_state::{DrainedCut, Interest, Ready, RelayState};
 use crate::statistics::{RelayStatistics, Traffic};
 
-/// What a relay is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RelaySettings {
-    /// The guest's hardware address.
     pub guest: HardwareAddress,
     /// What may be held before QEMU's socket is no longer read.
     pub limits: HoldLimits,
@@ -56,13 +54,10 @@ impl RelaySettings {
 /// A relay that cannot do what it was asked.
 #[derive(Debug, Error)]
 pub enum RelayError {
-    /// The thread is gone, and with it everything held.
     #[error("the relay of the guest's network has ended, so nothing that it held can leave")]
     Ended,
-    /// The order of epochs would break.
     #[error(transparent)]
     Hold(#[from] HoldError),
-    /// No thread, or no descriptors.
     #[error("the relay of the guest's network cannot start: {0}")]
     Start(#[source] io::Error),
 }
@@ -87,9 +82,6 @@ pub struct Relay {
 
 impl Relay {
     /// Start the thread. `on_event` is called on it, or on the thread of a call, and must not call the relay.
-    ///
-    /// # Errors
-    /// [`RelayError::Start`].
     pub fn start(
         netdev: UnixStream,
         port: impl FramePort + 'static,
@@ -160,9 +152,6 @@ impl Relay {
 
     /// Set what happens to output from now on. When this returns, nothing leaves any more against the new
     /// policy.
-    ///
-    /// # Errors
-    /// [`RelayError::Ended`].
     pub fn set_policy(&self, policy: OutputPolicy) -> Result<(), RelayError> {
         self.call(|state| state.set_policy(policy))?;
         self.wake();
@@ -172,9 +161,6 @@ impl Relay {
     /// Tell the network, in several rounds, that the guest is here, with these addresses and those learned.
     ///
     /// A closed relay announces nothing, and closing it ends an announcement: set the policy first.
-    ///
-    /// # Errors
-    /// [`RelayError::Ended`].
     pub fn announce(&self, addresses: &LearnedAddresses) -> Result<(), RelayError> {
         self.call(|state| state.announce(addresses))?;
         self.wake();
@@ -182,17 +168,11 @@ impl Relay {
     }
 
     /// Addresses that the guest has claimed so far: to be sent to the standby, which announces them.
-    ///
-    /// # Errors
-    /// [`RelayError::Ended`].
     pub fn learned_addresses(&self) -> Result<LearnedAddresses, RelayError> {
         self.call(|state| state.addresses.clone())
     }
 
     /// What was counted up to now.
-    ///
-    /// # Errors
-    /// [`RelayError::Ended`].
     pub fn statistics(&self) -> Result<RelayStatistics, RelayError> {
         self.call(|state| state.statistics())
     }

@@ -5,7 +5,6 @@ use std::io;
 use crate::framing::FramingError;
 use crate::hold::ReleasedEpoch;
 
-/// What happened at the relay.
 #[derive(Debug)]
 pub enum RelayEvent {
     /// All output of an epoch has left.

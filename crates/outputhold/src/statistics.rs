@@ -58,7 +58,6 @@ pub struct HoldStatistics {
     pub is_full: bool,
     /// The epoch of the last cut; 0 before the first.
     pub last_cut: Epoch,
-    /// The highest acknowledged epoch.
     pub acknowledged: Epoch,
     /// The last epoch whose output has left.
     pub released_through: Epoch,

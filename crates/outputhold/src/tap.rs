@@ -28,7 +28,6 @@ const LARGEST_MTU_BYTES: libc::c_int = 65535 - 14;
 /// The highest first byte of an address that is of one interface and locally administered.
 const HIGHEST_OWN_ADDRESS_BYTE: u8 = 0xfe;
 
-/// What the TAP is to be.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TapSettings {
     /// Its name, which must be free.
@@ -44,7 +43,6 @@ pub struct TapSettings {
 /// A TAP that cannot be had.
 #[derive(Debug, Error)]
 pub enum TapError {
-    /// A name that Linux or we would not take.
     #[error(
         "{name:?} cannot name a {kind}: 1 to {LONGEST_NAME_BYTES} letters, digits, '.', '_' or '-', and neither \
          \".\" nor \"..\""
@@ -62,7 +60,6 @@ pub enum TapError {
         action: &'static str,
         name: String,
     },
-    /// An interface of that name is there already.
     #[error(
         "a network interface {0} exists already (hint: is this machine protected by another process? Else remove it: \
          ip link delete {0})"
@@ -131,7 +128,6 @@ impl Tap {
         Ok(Self { file, name: name.to_owned() })
     }
 
-    /// The name of the interface.
     pub fn name(&self) -> &str {
         &self.name
     }

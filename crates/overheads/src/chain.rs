@@ -27,9 +27,6 @@ pub struct Jobs<'a> {
 
 impl Jobs<'_> {
     /// Checks that the columns are equally long.
-    ///
-    /// # Errors
-    /// [`OverheadsError::Length`].
     pub fn check(&self) -> Result<(), OverheadsError> {
         let expected = self.thread.len();
         let lengths = [("release", self.release.len()), ("start", self.start.len()), ("finish", self.finish.len())];

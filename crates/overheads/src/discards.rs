@@ -93,7 +93,6 @@ impl PairDiscard {
     }
 }
 
-/// All that was counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Discards {
     /// By the place in [`JobDiscard::ALL`]; the first are the jobs that have a chain.

@@ -3,7 +3,6 @@
 /// Why columns cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OverheadsError {
-    /// The columns of one table differ in length.
     #[error("the column {column} of {table} has {rows} rows, the first one {expected}")]
     Length { table: &'static str, column: &'static str, rows: usize, expected: usize },
     /// A trace is in the order of time on each CPU.

@@ -31,7 +31,6 @@ impl Flags {
         ("fine", Self::FINE),
     ];
 
-    /// Whether one of `others` is set.
     pub fn has(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }

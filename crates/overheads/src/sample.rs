@@ -2,7 +2,6 @@
 
 use crate::flags::Flags;
 
-/// What a sample is the duration of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SampleKind {

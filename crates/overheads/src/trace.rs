@@ -27,9 +27,6 @@ const TICKS: [&str; 3] = ["tick_sched_timer", "tick_nohz_highres_handler", "tick
 
 impl<'a> Trace<'a> {
     /// Checks columns once. `names` is what `name` counts, `covered` when tracing began and ended.
-    ///
-    /// # Errors
-    /// [`OverheadsError`]: they do not fit each other, or are no trace.
     pub fn new(columns: TraceColumns<'a>, names: &[String], covered: (u64, u64)) -> Result<Self, OverheadsError> {
         let expected = columns.time.len();
         if let Some((column, rows)) = columns.uneven() {

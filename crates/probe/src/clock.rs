@@ -201,7 +201,6 @@ impl TscRate {
         }
     }
 
-    /// Cycles as nanoseconds.
     pub fn to_ns(&self, cycles: u64) -> f64 {
         cycles as f64 * 1e9 / self.hz
     }

@@ -5,7 +5,6 @@ use std::io;
 /// Why a trial could not begin. What goes wrong later is a finding of its outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// The measuring thread may not run there.
     #[error("{} cannot be measured, the kernel grants this process {granted:?}", name_cpus(cpus))]
     Cpus {
         /// The CPUs that were asked for.
@@ -16,19 +15,15 @@ pub enum TrialError {
         #[source]
         source: io::Error,
     },
-    /// A parameter makes no sense.
     #[error("{parameter} = {value} is not possible, it must be {expected}")]
     Parameter {
         /// Its name in the request.
         parameter: &'static str,
-        /// What was asked for.
         value: u64,
         expected: String,
     },
-    /// There is no CPU to measure.
     #[error("no CPU was given to measure")]
     NoCpu,
-    /// No memory for the samples.
     #[error("no memory for {samples} samples ({bytes} bytes): {source}")]
     Memory {
         samples: usize,
@@ -37,7 +32,6 @@ pub enum TrialError {
         /// What the kernel said.
         source: io::Error,
     },
-    /// No memory for what a probe takes besides samples.
     #[error("no memory for {what} ({bytes} bytes): {source}")]
     NoRoom {
         what: String,
@@ -56,7 +50,6 @@ pub enum TrialError {
         /// What sets that.
         limit: String,
     },
-    /// No memory for what the tasks of `contend` work on.
     #[error("no memory for the collections of {tasks} tasks, {bytes} bytes each: {source}")]
     Collections {
         tasks: u32,
@@ -65,41 +58,33 @@ pub enum TrialError {
         /// What the kernel said.
         source: io::Error,
     },
-    /// There are fewer priorities than tasks.
     #[error("{tasks} tasks need as many priorities, and the first one's is {priority}")]
     Priorities {
         tasks: usize,
         /// Of the most urgent task.
         priority: u32,
     },
-    /// `SCHED_DEADLINE` refused a task.
     #[error("the kernel does not admit the task {task} to SCHED_DEADLINE: {source}")]
     Admission {
-        /// Its name.
         task: String,
         hint: String,
         /// What the kernel said.
         source: io::Error,
     },
-    /// The clocks did not go on between the beginning and the end of a trial.
     #[error("CLOCK_MONOTONIC cannot be brought to the time-stamp counter: one of the two did not go on")]
     NoConversion,
-    /// A thread could not be started or pinned.
     #[error("the probe's threads cannot be started: {0}")]
     Threads(#[from] io::Error),
-    /// RT throttling could not be lifted.
     #[error("RT throttling cannot be lifted: {source}")]
     Throttling {
         /// What the kernel said.
         source: io::Error,
     },
-    /// The kernel would not say where the measuring thread ran.
     #[error("the measuring thread's placement cannot be read back: {source}")]
     Placement {
         /// What the kernel said.
         source: io::Error,
     },
-    /// A thread of ours ended by a panic.
     #[error("the measuring thread panicked: this is a defect of stealtime")]
     Panicked,
 }

@@ -14,7 +14,6 @@ const PROGRESS_PORT: u64 = 0x80;
 /// One kind of exit, ready to be made.
 #[derive(Debug)]
 pub enum ExitMaker {
-    /// `cpuid`.
     Cpuid,
     /// `out`, by the kernel. Not by this thread (`ioperm`): under a hypervisor that QEMU's TCG emulates, an
     /// `out` outside of the kernel is refused (QEMU 7.2 wants a task-state segment that is not busy).
@@ -34,9 +33,6 @@ impl ExitMaker {
     }
 
     /// Have the hypervisor called once, if there is one below; otherwise these are instructions like others.
-    ///
-    /// # Errors
-    /// The kernel refuses the port.
     pub fn leave_guest(&self) -> io::Result<()> {
         match self {
             Self::Cpuid => {

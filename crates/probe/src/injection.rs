@@ -62,9 +62,7 @@ fn most_thefts(request: &TrialRequest, injection: &Injection) -> u64 {
 /// The disturbance of one trial.
 pub struct Disturbance<'a> {
     pub trial: &'a Trial<'a>,
-    /// What it measures with.
     pub probe: &'a dyn Probe,
-    /// What was asked for.
     pub injection: &'a Injection,
     /// Tells when only the measuring is left to do.
     pub is_ready: Receiver<()>,

@@ -37,10 +37,6 @@ impl Notes {
         self.keys().into_iter().map(|(_, text)| text).collect()
     }
 
-    /// Removes a note, if it is there.
-    ///
-    /// # Errors
-    /// The kernel refuses to.
     pub fn remove(&self, text: &str) -> io::Result<()> {
         for (key, _) in self.keys().into_iter().filter(|(_, known)| known == text) {
             match keyring().and_then(|ring| ring.unlink_key(key)) {

@@ -27,9 +27,6 @@ pub struct Finished {
 }
 
 /// Measures on the calling thread; tells `ready` when only the measuring is left to do.
-///
-/// # Errors
-/// [`TrialError`], if it could not begin.
 pub fn measure(trial: &Trial, probe: &dyn Probe, ready: &Sender<()>) -> Result<Finished, TrialError> {
     let cpus = probe.cpus(&trial.request.cpus);
     let refused = take_place(cpus, trial.request.priority, probe)?;

@@ -33,9 +33,6 @@ impl Needs {
     }
 
     /// Refuses what this machine and the memory groups around this process do not have.
-    ///
-    /// # Errors
-    /// [`TrialError::NoRoom`], with the limit.
     pub fn refuse_more_than_there_is(self) -> Result<(), TrialError> {
         if self.bytes == 0 {
             return Ok(());

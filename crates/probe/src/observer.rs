@@ -19,7 +19,6 @@ pub trait Observer: Send + Sync {
     fn end(&self);
 }
 
-/// The threads of a trial.
 #[derive(Default)]
 pub struct Threads {
     members: Mutex<Vec<MachineThread>>,

@@ -35,17 +35,11 @@ pub trait Probe: Sync {
     }
 
     /// Says which of its parameters makes no sense.
-    ///
-    /// # Errors
-    /// [`TrialError::Parameter`].
     fn validate(&self, _duration_ns: u64) -> Result<(), TrialError> {
         Ok(())
     }
 
     /// Says what is wrong with a priority that others could have.
-    ///
-    /// # Errors
-    /// [`TrialError::Priorities`].
     fn validate_priority(&self, _priority: u32) -> Result<(), TrialError> {
         Ok(())
     }
@@ -76,9 +70,6 @@ pub trait Probe: Sync {
     }
 
     /// Prepares, begins and measures, on a thread that is placed on [`Self::cpus`] and has its priority.
-    ///
-    /// # Errors
-    /// [`TrialError`], if it could not begin.
     fn measure(&self, stage: &Stage) -> Result<Measured, TrialError>;
 }
 

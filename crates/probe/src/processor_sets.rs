@@ -26,10 +26,6 @@ pub struct ProcessorSets {
 }
 
 impl ProcessorSets {
-    /// Reads them.
-    ///
-    /// # Errors
-    /// The kernel does not say on which CPUs this thread may run.
     pub fn here() -> io::Result<Self> {
         let inherited = sys::affinity()?;
         let granted = granted_cpus().unwrap_or_else(|_| inherited.clone());

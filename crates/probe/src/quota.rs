@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 pub struct Quota {
     pub quota_us: u64,
     pub period_us: u64,
-    /// The file that sets it.
     pub file: PathBuf,
     /// What the kernel has counted since the group was made; absent where it does not say.
     pub stopped: Option<Stopped>,

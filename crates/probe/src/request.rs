@@ -9,9 +9,6 @@ use crate::probe::Probe;
 const HIGHEST_PRIORITY: u32 = 99;
 
 /// Says what about a request makes no sense.
-///
-/// # Errors
-/// [`TrialError::Parameter`] or [`TrialError::NoCpu`].
 pub fn validate(request: &TrialRequest, probe: &dyn Probe) -> Result<(), TrialError> {
     if request.cpus.is_empty() {
         return Err(TrialError::NoCpu);

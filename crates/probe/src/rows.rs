@@ -5,9 +5,7 @@
 pub enum Rows {
     /// It has samples instead.
     None,
-    /// Of `contend`.
     Iterations(Vec<Iteration>),
-    /// Of `rtload`.
     Jobs(Vec<Job>),
 }
 
@@ -28,7 +26,6 @@ pub struct Iteration {
     pub fill_cpu_ns: u64,
     /// Of that, for mapping it and having each of its pages come: what its page faults cost.
     pub fault_cpu_ns: u64,
-    /// Waited for the lock.
     pub lock_wait_ns: u64,
     /// Slept for the simulated I/O.
     pub io_ns: u64,

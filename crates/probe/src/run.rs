@@ -31,9 +31,6 @@ const REALTIME: [&str; 3] = ["SCHED_FIFO", "SCHED_RR", "SCHED_DEADLINE"];
 const NO_IDLING: &str = "a ring switches too often to be watched, and its CPU was not told to idle";
 
 /// Carries out a trial and waits for its end.
-///
-/// # Errors
-/// [`TrialError`], if it could not begin.
 pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     let request = trial.request;
     let probe = registry::find(&request.probe);

@@ -78,7 +78,6 @@ pub struct RunningTrial {
     taken: Mutex<Taken>,
     findings: Mutex<Vec<Finding>>,
     opening: OnceLock<Opening>,
-    /// The threads that it measures with.
     pub threads: Threads,
 }
 

@@ -14,9 +14,6 @@ pub fn allowed_cpus() -> io::Result<Vec<u32>> {
 }
 
 /// Pins the calling thread to one CPU and reads it back.
-///
-/// # Errors
-/// As [`place_on`].
 pub fn pin_to(cpu: u32) -> io::Result<()> {
     place_on(&[cpu])
 }

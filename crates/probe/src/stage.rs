@@ -55,9 +55,6 @@ pub struct Begun {
 impl Stage<'_> {
     /// The last before the first sample. `most_samples` is how many the trial can hold at most, `floor_units`
     /// the cheapest sample of a calibration just before.
-    ///
-    /// # Errors
-    /// [`TrialError::Memory`], or that the thread's own place cannot be read back.
     pub fn begin(&self, most_samples: u64, floor_units: Option<u64>) -> Result<Begun, TrialError> {
         let running = self.trial.running;
         let recorder = Arc::new(self.allocate(most_samples)?);

@@ -307,9 +307,6 @@ fn turn<T, E: From<io::Error>>(
 }
 
 /// The shortest time from one switch to the next, found with a ring of two that turns for `duration_cycles`.
-///
-/// # Errors
-/// As [`turn`].
 fn shortest_turn_cycles(cpu: u32, priority: u32, duration_cycles: u64) -> io::Result<u64> {
     const MOST_SAMPLES: usize = 100_000;
     let recorder = Arc::new(Recorder::new(MOST_SAMPLES, true, 0, SampleClock::Tsc)?);

@@ -153,9 +153,6 @@ fn release(files: &Files, mark: &str) -> io::Result<()> {
 }
 
 /// Puts back what dead processes have left lifted; gives the value that was written, if any.
-///
-/// # Errors
-/// If the setting or a mark cannot be read or written.
 pub fn restore_leftovers() -> io::Result<Option<i64>> {
     restore_leftovers_in(&Files::default())
 }

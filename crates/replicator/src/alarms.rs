@@ -64,7 +64,6 @@ impl AlarmKind {
     }
 }
 
-/// An alarm that is on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Alarm {
     pub kind: AlarmKind,
@@ -72,7 +71,6 @@ pub struct Alarm {
     pub text: String,
 }
 
-/// The alarms of a member.
 #[derive(Debug, Default)]
 pub struct Alarms {
     raised: BTreeMap<AlarmKind, String>,
@@ -90,7 +88,6 @@ impl Alarms {
         was_on != is_on
     }
 
-    /// Those that are on.
     pub fn on(&self) -> Vec<Alarm> {
         self.raised.iter().map(|(kind, text)| Alarm { kind: *kind, text: text.clone() }).collect()
     }

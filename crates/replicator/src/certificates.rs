@@ -48,7 +48,6 @@ impl Certificates {
         Self { watched: watched.collect(), look_at: Duration::ZERO }
     }
 
-    /// Look, if it is time to.
     pub fn look(&mut self) {
         if now() >= self.look_at {
             self.look_at = now() + LOOK_EVERY;
@@ -75,7 +74,6 @@ impl Certificates {
         (!texts.is_empty()).then(|| texts.join("; "))
     }
 
-    /// The first that ends.
     fn first(&self) -> Option<(&CertificateEnd, &'static str)> {
         let known = self.watched.iter().filter_map(|watched| match &watched.end {
             Some(Ok(end)) => Some((end, watched.lost)),

@@ -60,7 +60,6 @@ pub struct EpochRow {
     pub interval_ns: u64,
 }
 
-/// The log of epochs, one line each.
 #[derive(Debug)]
 pub struct EpochLog {
     lines: BoundedFile,

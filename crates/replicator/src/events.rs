@@ -68,7 +68,6 @@ pub enum Event {
     GuestContinued,
     /// The other member may be gone.
     Claiming {
-        /// The term that is asked for.
         term: Term,
         reason: String,
     },
@@ -116,7 +115,6 @@ struct Line<'a> {
     event: &'a Event,
 }
 
-/// The log of one member.
 pub struct EventLog {
     lines: BoundedFile,
     host: String,
@@ -176,7 +174,6 @@ impl EventLog {
         }
     }
 
-    /// The alarms that are on.
     pub fn alarms(&self) -> Vec<Alarm> {
         self.alarms.on()
     }

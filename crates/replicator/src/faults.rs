@@ -69,7 +69,6 @@ struct Armed {
     only_protected: bool,
 }
 
-/// The faults of a process.
 struct Faults {
     is_protected: AtomicBool,
     is_armed: AtomicBool,
@@ -79,7 +78,6 @@ struct Faults {
 
 static HERE: Faults = Faults::none();
 
-/// Why there is no fault.
 #[derive(Debug, thiserror::Error)]
 pub enum FaultError {
     #[error("there is no fault point {0:?}; they are: {NOW}, {names}", names = POINTS.join(", "))]

@@ -74,7 +74,6 @@ impl Figures {
         self.pending.push_back((row, at));
     }
 
-    /// All epochs up to `epoch` are acknowledged at `at`.
     pub fn acknowledged(&mut self, epoch: Epoch, at: Duration) {
         for (row, shipped_at) in &mut self.pending {
             if row.epoch <= epoch.0 && row.acknowledge_ns == 0 {

@@ -103,7 +103,6 @@ pub enum Order {
     End,
 }
 
-/// What is heard of a guest.
 pub enum GuestEvent {
     /// It is there, and stands.
     Ready(GuestFacts),
@@ -245,7 +244,6 @@ pub struct GuestFacts {
     pub qemu_version: String,
     pub qemu_pid: u32,
     pub ram: Arc<RamFile>,
-    /// All its memory blocks.
     pub ram_blocks: Vec<RamBlock>,
     /// How written pages are found.
     pub tracker: &'static str,

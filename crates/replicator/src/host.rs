@@ -21,13 +21,10 @@ const LEFT_WITHIN: Duration = Duration::from_secs(2);
 /// Why there is no daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The file is not usable.
     #[error(transparent)]
     Config(#[from] SpecError),
-    /// The endpoint is none.
     #[error("{0}")]
     Endpoint(String),
-    /// Nobody can be accepted.
     #[error("{}", wording::of_link(.0))]
     Listen(#[from] LinkError),
     #[error("there can be no daemon: {0}")]

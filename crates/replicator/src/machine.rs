@@ -21,7 +21,6 @@ use crate::guest::{Guest, GuestEvent, MachineError, Order};
 use crate::pacing::Pacing;
 use crate::spec::Spec;
 
-/// A machine with its threads.
 pub struct Machine {
     gate: Arc<LeaseGate>,
     events: UnboundedSender<GuestEvent>,
@@ -34,7 +33,6 @@ struct Running {
     port: PortWatch,
 }
 
-/// How a QEMU is started.
 type Start = fn(&MachineSpec, &GuestSettings, OwnedFd) -> Result<capture::Guest, GuestError>;
 
 impl Machine {
@@ -107,7 +105,6 @@ impl Machine {
         Ok(Relay::start(netdev, tap, Arc::<LeaseGate>::clone(&self.gate), settings, tell)?)
     }
 
-    /// Do it to the relay, if there is one.
     fn output(&self, call: impl FnOnce(&Relay) -> Result<(), RelayError>) -> Result<(), RelayError> {
         self.running.as_ref().map_or(Ok(()), |running| call(&running.relay))
     }

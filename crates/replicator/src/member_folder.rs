@@ -26,10 +26,8 @@ const LOOKS: u32 = 5;
 /// Why a folder cannot be lived in.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// Another member of the same machine lives there.
     #[error("{vm} has a member on this host already, in {folder} (hint: stealtime protect status {vm})")]
     Occupied { vm: String, folder: PathBuf },
-    /// The file system says no.
     #[error("the folder of the member cannot be used: {0}")]
     Io(#[from] io::Error),
 }
@@ -107,7 +105,6 @@ pub fn listen(spec: &Spec) -> Result<UnixListener, FolderError> {
     Ok(control::listen(&spec.folder)?)
 }
 
-/// Name this life of a member.
 pub fn new_life(host: &str) -> Result<MemberId, FolderError> {
     let mut life = [0; 8];
     getrandom(&mut life[..], GetRandomFlags::empty()).map_err(io::Error::from)?;

@@ -48,19 +48,15 @@ const TAKEN: u8 = b'T';
 /// Why a connection came to nothing.
 #[derive(Debug, thiserror::Error)]
 enum StrangerError {
-    /// The host's own file cannot be read now.
     #[error(transparent)]
     Config(#[from] SpecError),
-    /// It is no link.
     #[error("{}", wording::of_link(.0))]
     Link(#[from] LinkError),
-    /// It said something else.
     #[error("{peer} did not say which machine it wants protected: {kind} came")]
     NoHello { peer: String, kind: String },
     /// It speaks for another.
     #[error("the certificate that {peer} shows is not for {host}")]
     Certificate { peer: String, host: String },
-    /// It takes too long.
     #[error("it did not say within {} s which machine it wants protected", HEARD_WITHIN.as_secs())]
     Silent,
 }

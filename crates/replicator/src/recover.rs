@@ -66,7 +66,6 @@ pub enum TraceState {
     Unknown,
 }
 
-/// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -81,9 +80,6 @@ pub enum Verdict {
 }
 
 /// Find out who has the machine of a specification.
-///
-/// # Errors
-/// [`RegisterError`] if the register does not say.
 pub async fn account(spec: &Spec) -> Result<Account, RegisterError> {
     let (vm, name) = (spec.machine.name.clone(), spec.register.in_words());
     let asked_for = vm.clone();

@@ -8,7 +8,6 @@ use stealtime_succession::Mode;
 
 use crate::alarms::Alarm;
 
-/// What a member is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -116,7 +115,6 @@ pub struct Status {
     pub since_unix_ns: u64,
     pub pid: u32,
     pub qemu_pid: Option<u32>,
-    /// Why it is fenced.
     pub fenced_reason: Option<String>,
     /// How long the last failover took here: from the decision until the guest ran.
     pub resume_ns: Option<u64>,

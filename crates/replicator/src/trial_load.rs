@@ -35,10 +35,8 @@ pub enum TrialError {
     /// QEMU does not take the state: it would not after a failover either.
     #[error("the state of the devices cannot be loaded: {0}")]
     Refused(#[source] GuestError),
-    /// It could not be tried.
     #[error("whether the state of the devices can be loaded was not tried: {0}")]
     NotTried(#[source] GuestError),
-    /// The thread is gone.
     #[error("whether the state of the devices can be loaded was not tried: there is no QEMU for it")]
     NoQemu,
 }

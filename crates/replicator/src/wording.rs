@@ -113,7 +113,6 @@ pub fn of_memory(usable_bytes: u64, machine_bytes: u64) -> Option<String> {
     })
 }
 
-/// That a standby is there, and not for long.
 pub fn of_leaving_standby(host: &str, has_others: bool) -> String {
     let follows = if has_others { "another host is looked for in its place" } else { "there is no other host for it" };
     format!(

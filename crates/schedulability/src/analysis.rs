@@ -30,7 +30,6 @@ pub struct Question<'a> {
     pub supply: &'a dyn Supply,
 }
 
-/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Of each task, the highest priority first.
@@ -51,9 +50,6 @@ pub struct DemandDetails {
 
 impl Question<'_> {
     /// Find what stands behind a verdict under EDF that [`Self::answer`] gave; it takes much longer than the verdict.
-    ///
-    /// # Errors
-    /// As [`Self::answer`].
     pub fn demand_details(&self, verdict: &Demand) -> Result<DemandDetails, Error> {
         let Charged::Tasks(tasks) = charge_preemption_centric(self.tasks, &self.overheads, self.interrupts)? else {
             return Ok(DemandDetails { deciding: Ok(None), responses: None });

@@ -12,9 +12,6 @@ pub struct Interference {
 
 impl Interference {
     /// How often it arrives in a window.
-    ///
-    /// # Errors
-    /// [`Error::Overflow`].
     pub fn arrivals_in(&self, window_ns: u64) -> Result<u64, Error> {
         let span = window_ns.checked_add(self.jitter_ns).ok_or(Error::Overflow)?;
         // Most windows are within one period, and a division is slow.

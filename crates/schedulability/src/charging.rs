@@ -23,9 +23,6 @@ pub enum Accounting {
 /// cache-related delay more. By stretch, as PROSA has proved it (`results/rta/ovh/fp`): at most one stretch and two
 /// more for each arrival of the task's or a higher priority, each with all three. The tick, and one interrupt for
 /// each release of *any* task, come before all tasks.
-///
-/// # Errors
-/// [`Error::Overflow`].
 pub fn charge_fixed_priority(
     tasks: &[Task],
     overheads: &Overheads,
@@ -76,7 +73,6 @@ pub fn charge_fixed_priority(
     })
 }
 
-/// What charging gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Charged {
     Tasks(Vec<Task>),
@@ -89,9 +85,6 @@ pub enum Charged {
 /// B. Brandenburg's thesis (2011) as coded in `schedcat/overheads/jlfp.py`: interrupts slow everything down, each job
 /// also meets them twice at their worst, and the event latency shortens period and deadline. Rounded up to whole
 /// nanoseconds.
-///
-/// # Errors
-/// [`Error::Overflow`].
 pub fn charge_preemption_centric(
     tasks: &[Task],
     overheads: &Overheads,

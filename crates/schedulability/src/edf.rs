@@ -104,9 +104,6 @@ fn longest_window<S: Supply + ?Sized>(tasks: &[Task], supply: &S, steps: &mut u3
 }
 
 /// The longest time without an idle moment: all tasks begin it at once, as late as their jitter allows.
-///
-/// # Errors
-/// As [`demand_verdict`].
 pub(crate) fn busy_period<S: Supply + ?Sized>(tasks: &[Task], supply: &S) -> Result<u64, Error> {
     busy_period_until(tasks, supply, None, &mut 0)
 }
@@ -118,11 +115,11 @@ fn busy_period_until<S: Supply + ?Sized>(
     limit: Option<u64>,
     steps: &mut u32,
 ) -> Result<u64, Error> {
-    let mut window = 1;
+    let mut window = 1_u64;
     loop {
         let mut demand: u64 = 0;
         for task in tasks {
-            let arrivals = window_of(window, task.jitter_ns)?.div_ceil(task.period_ns);
+            let arrivals = window.checked_add(task.jitter_ns).ok_or(Error::Overflow)?.div_ceil(task.period_ns);
             let one = arrivals.checked_mul(task.cost_ns).ok_or(Error::Overflow)?;
             demand = demand.checked_add(one).ok_or(Error::Overflow)?;
         }
@@ -136,10 +133,6 @@ fn busy_period_until<S: Supply + ?Sized>(
         }
         count(steps, window)?;
     }
-}
-
-fn window_of(window: u64, jitter: u64) -> Result<u64, Error> {
-    window.checked_add(jitter).ok_or(Error::Overflow)
 }
 
 /// Beyond `max(D - T, sum((T - D) U) / (1 - U))` a dedicated CPU's demand is below the window's length; D is

@@ -21,9 +21,6 @@ pub struct Window {
 /// On a dedicated CPU no longer window has less slack than those up to the busy period and the latest deadline: what
 /// is released in the busy period is done at its end, and a window from there on demands no more than one that begins
 /// with all releases at once. On another supply the windows of the busy period are looked at.
-///
-/// # Errors
-/// As [`crate::demand_verdict`].
 pub fn deciding_window<S: Supply + ?Sized>(
     tasks: &[Task],
     supply: &S,

@@ -9,13 +9,10 @@ pub const MOST_STEPS: u32 = 500_000;
 /// with it.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Error {
-    /// A task's numbers cannot be.
     #[error("task {index}: {problem}")]
     Task { index: usize, problem: &'static str },
-    /// A supply's numbers cannot be.
     #[error("the supply: {0}")]
     Supply(&'static str),
-    /// A period of time is not in whole nanoseconds of 63 bits.
     #[error("a sum of times exceeds the 64 bits that it is computed in")]
     Overflow,
     /// The iteration was ended; the busy window may be endless.
@@ -24,7 +21,6 @@ pub enum Error {
     /// What is of this or a higher priority never ends.
     #[error("the tasks demand more in the long run than the CPU supplies")]
     Overloaded,
-    /// A measured supply says nothing of longer windows.
     #[error("the supply was observed for {observed_ns} ns, in which {service_ns} ns of service are not certain")]
     NotObserved { observed_ns: u64, service_ns: u64 },
 }
@@ -32,10 +28,8 @@ pub enum Error {
 /// Why no set was drawn.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum RecipeError {
-    /// A task set was not found under the rule.
     #[error("none of {attempts} drawn sets has a utilization of at most {cap}")]
     OverUtilized { attempts: u32, cap: f64 },
-    /// What was asked of a generator cannot be.
     #[error("{0}")]
     Recipe(String),
 }

@@ -21,9 +21,6 @@ pub enum Margin {
 
 /// Find the largest factor of all costs with which the set is schedulable (the breakdown utilization of Lehoczky,
 /// Sha and Ding, RTSS 1989, is the utilization there). Costs are rounded up to whole nanoseconds.
-///
-/// # Errors
-/// As [`Question::is_schedulable`].
 pub fn largest_scale(question: &Question<'_>) -> Result<Margin, Error> {
     let fits = |millionths: u64| {
         let Some(tasks) = scaled(question.tasks, millionths) else { return Ok(false) };
@@ -59,9 +56,6 @@ pub struct Influence {
 }
 
 /// Find what each overhead takes of the margin; those that are 0 are left out.
-///
-/// # Errors
-/// As [`Question::is_schedulable`].
 pub fn influences(question: &Question<'_>) -> Result<Vec<Influence>, Error> {
     let present = Overhead::ALL.into_iter().filter(|&overhead| question.overheads.get(overhead) > 0);
     let influence = |overhead: Overhead| {

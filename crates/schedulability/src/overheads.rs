@@ -58,7 +58,6 @@ pub struct Overheads {
     pub scheduling_ns: u64,
     /// From one task to the next.
     pub context_switch_ns: u64,
-    /// The periodic tick.
     pub tick_ns: u64,
     /// From one tick to the next; 0 only where there is none.
     pub tick_period_ns: u64,
@@ -69,7 +68,6 @@ pub struct Overheads {
 }
 
 impl Overheads {
-    /// One of them.
     pub fn get(&self, overhead: Overhead) -> u64 {
         match overhead {
             Overhead::EventLatency => self.event_latency_ns,

@@ -27,9 +27,6 @@ impl Task {
     }
 
     /// The task number `index`, if its numbers can be.
-    ///
-    /// # Errors
-    /// [`Error::Task`].
     pub fn check(&self, index: usize) -> Result<(), Error> {
         let problem = if self.period_ns == 0 {
             "the period is 0"

@@ -39,7 +39,6 @@ const MAGIC: [u8; 4] = *b"STSH";
 pub(crate) const OTHER_RELEASE: &str =
     "install the same version of stealtime on both hosts, or two that follow each other";
 
-/// What a frame carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FrameKind {
@@ -101,7 +100,6 @@ impl FrameKind {
 /// One whole, verified frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// What the payload is.
     pub kind: FrameKind,
     /// The term in which the sender speaks.
     pub term: Term,
@@ -121,44 +119,28 @@ pub struct EncodedFrame {
 /// Why bytes are not frames. Each of them ends the connection: a stream has no place to start again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The peer speaks something else.
     #[error("a frame begins with the bytes {found:02x?} instead of {MAGIC:02x?}: the peer is no stealtime-replicator")]
     Magic {
         /// The four bytes that were read.
         found: [u8; 4],
     },
-    /// The peer speaks another version than was agreed upon.
     #[error("the peer speaks version {theirs} of the protocol, and this host version {ours}")]
     Version {
         /// The version in the peer's frame.
         theirs: u16,
         ours: u16,
     },
-    /// The header was damaged on its way.
     #[error("the header of a frame does not match its checksum")]
     HeaderChecksum,
-    /// The payload was damaged on its way.
     #[error("the {length} bytes of a {kind:?} frame do not match their checksum")]
-    PayloadChecksum {
-        /// The kind of the frame.
-        kind: FrameKind,
-        /// The length of its payload.
-        length: usize,
-    },
-    /// The kind byte is none that this version knows.
+    PayloadChecksum { kind: FrameKind, length: usize },
     #[error("a frame has the unknown kind {kind}")]
     UnknownKind {
         /// The byte that was read.
         kind: u8,
     },
-    /// The payload is over the limit.
     #[error("a {kind:?} frame has {length} bytes, over the limit of {PAYLOAD_LIMIT_BYTES}")]
-    Oversized {
-        /// The kind of the frame.
-        kind: FrameKind,
-        length: usize,
-    },
-    /// The input ended inside a frame.
+    Oversized { kind: FrameKind, length: usize },
     #[error("the stream ended inside a frame: {have} of {want} bytes")]
     Truncated {
         /// Bytes of the frame that had come, header included.
@@ -216,7 +198,6 @@ impl EncodedFrame {
         self
     }
 
-    /// What the frame carries.
     pub fn kind(&self) -> FrameKind {
         self.kind
     }

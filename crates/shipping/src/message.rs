@@ -21,13 +21,11 @@ pub enum Message {
     Welcome(Welcome),
     /// Standby to active: it does not take the machine.
     Refuse {
-        /// The term of the hello.
         term: Term,
         refusal: Refusal,
     },
     /// Active to the host of a standby that it has lost, first: has that ended?
     Inquire(Inquire),
-    /// The answer to it.
     Told(Told),
     /// Both ways; overtakes pages.
     Heartbeat(Heartbeat),
@@ -36,7 +34,6 @@ pub enum Message {
     Pages(PageBatch),
     /// Some of an epoch's device state.
     Devices(DevicePiece),
-    /// The epoch is complete.
     EpochEnd(EpochEnd),
     /// Standby to active: it holds the whole of this epoch, verified; overtakes pages.
     Acknowledge(Acknowledge),
@@ -72,7 +69,6 @@ pub struct Inquire {
     /// The asking member's term.
     #[serde(skip)]
     pub term: Term,
-    /// The name of its host.
     pub host: String,
     /// The virtual machine.
     pub vm: String,
@@ -91,7 +87,6 @@ fn is_false(value: &bool) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Told {
-    /// The term of the question.
     #[serde(skip)]
     pub term: Term,
     /// Whether its process has ended: nobody lives in the folder of its machine.
@@ -189,7 +184,6 @@ pub struct EpochEnd {
 /// Everything up to this epoch is held and verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acknowledge {
-    /// The term of the epoch.
     pub term: Term,
     pub epoch: Epoch,
 }
@@ -198,7 +192,6 @@ pub struct Acknowledge {
 /// is no acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyHeld {
-    /// The term of the copy.
     pub term: Term,
 }
 
@@ -237,20 +230,16 @@ pub struct Confirmed {
 pub struct Resign {
     /// The sender's term.
     pub term: Term,
-    /// The last epoch there is.
     pub last: Epoch,
 }
 
 /// Why a verified frame is not a message of this protocol.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
-    /// The bytes are no frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The payload of a control message is not what its kind demands.
     #[error("a {kind:?} message is malformed: {reason}")]
     Malformed {
-        /// The kind of its frame.
         kind: FrameKind,
         /// What the JSON reader said.
         reason: String,
@@ -399,10 +388,6 @@ impl Message {
         Ok(EncodedFrame::new(kind, self.term(), self.epoch(), body)?)
     }
 
-    /// Reads a message from a frame.
-    ///
-    /// # Errors
-    /// [`MessageError::Malformed`] if the payload is not what its kind demands.
     pub fn decode(frame: Frame) -> Result<Self, MessageError> {
         let (term, epoch) = (frame.term, frame.epoch);
         Ok(match frame.kind {

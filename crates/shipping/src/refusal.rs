@@ -9,7 +9,6 @@ use crate::version::ProtocolVersion;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Refusal {
-    /// The active member names another host as its own in its name.
     #[error("{member:?} is no member of {their_host}")]
     Member {
         /// What it calls itself.
@@ -17,24 +16,20 @@ pub enum Refusal {
         /// The host that it speaks for.
         their_host: String,
     },
-    /// The active member is the same host.
     #[error("{host} cannot stand by for {vm}, because {vm} runs on {host}")]
     SameHost { host: String, vm: String },
     #[error("{vm} is on {host} already")]
     AlreadyHere { host: String, vm: String },
-    /// The active member was succeeded.
     #[error("{host} has seen {known} of {vm}, and was asked in {asked}")]
     OldTerm {
         host: String,
         vm: String,
         /// The highest term heard of.
         known: Term,
-        /// The term of the hello.
         asked: Term,
         /// Who has it in that term.
         holder: String,
     },
-    /// The registers of the two hosts are not the same one.
     #[error(
         "{host} looks into another register than {their_host}: {their_host} holds {vm} in {asked}, and {register} has {}",
         known.map_or_else(|| "nothing of it".to_owned(), |known| format!("another record, of {known}"))
@@ -51,10 +46,8 @@ pub enum Refusal {
         /// The term of the hello.
         asked: Term,
     },
-    /// The register of the host that refuses gives no answer.
     #[error("{host} could take nothing over: {reason}")]
     NoRegister { host: String, reason: String },
-    /// QEMU of another release.
     #[error("QEMU is {theirs:?} on {their_host} and {ours:?} on {host}")]
     QemuVersion {
         host: String,
@@ -63,22 +56,14 @@ pub enum Refusal {
         theirs: String,
         ours: String,
     },
-    /// QEMU here does not know the machine type.
     #[error("QEMU on {host} has no machine type {machine:?}")]
     Machine {
         host: String,
         /// The machine type that was asked for.
         machine: String,
     },
-    /// The accelerator does not work here.
     #[error("{vm} runs with {accelerator}, which does not work on {host}")]
-    Accelerator {
-        host: String,
-        vm: String,
-        /// The accelerator that was asked for.
-        accelerator: String,
-    },
-    /// The RAM is no whole number of pages, or none.
+    Accelerator { host: String, vm: String, accelerator: String },
     #[error("{vm} has {memory_bytes} bytes of memory, which is no whole number of pages")]
     MemorySize { vm: String, memory_bytes: u64 },
     #[error("{vm} needs {} MiB on {host}, and {} MiB are available", needed_bytes >> 20, available_bytes >> 20)]
@@ -100,10 +85,8 @@ pub enum Refusal {
     /// The host is to go down: what stood by here would go with it.
     #[error("{host} is leaving: it is to go down, and takes no machines until it is back")]
     Leaving { host: String },
-    /// A file that the machine boots from is not here, or not in a folder that machines may boot from here.
     #[error("{host} has no file {path} that a machine may boot from")]
     ImageMissing { host: String, path: String },
-    /// A file that the machine boots from has other content here.
     #[error("{path} has the SHA-256 {theirs} on {their_host} and another one on {host}")]
     ImageDiffers {
         host: String,
@@ -112,7 +95,6 @@ pub enum Refusal {
         path: String,
         theirs: String,
     },
-    /// The memory blocks of the two QEMUs differ.
     #[error("the memory block {block} has {theirs} on {their_host} and {ours} on {host}")]
     RamBlock {
         host: String,

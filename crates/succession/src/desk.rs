@@ -20,7 +20,6 @@ pub(crate) struct Pending<P> {
     id: u64,
     /// When it was asked for: whatever it does to the register happens later.
     pub sent: Duration,
-    /// What it is for.
     pub purpose: P,
     /// What it would write.
     pub wanted: Option<Record>,

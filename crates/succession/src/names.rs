@@ -6,7 +6,6 @@ use thiserror::Error;
 /// A name that is none.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum NameError {
-    /// Of a virtual machine.
     #[error("{0:?} is no name of a virtual machine: a-z, 0-9 and -, 40 letters at most, the first no -")]
     Vm(String),
     #[error("{0:?} is no name of a host: letters, digits, . and -, 63 at most, the first a letter or digit")]
@@ -14,9 +13,6 @@ pub enum NameError {
 }
 
 /// `[a-z0-9][a-z0-9-]{0,39}`
-///
-/// # Errors
-/// [`NameError::Vm`]
 pub fn check_vm_name(name: &str) -> Result<(), NameError> {
     let is_inner = |one: char| one.is_ascii_lowercase() || one.is_ascii_digit() || one == '-';
     let is_name = (1..=40).contains(&name.len()) && name.chars().all(is_inner) && !name.starts_with('-');
@@ -24,9 +20,6 @@ pub fn check_vm_name(name: &str) -> Result<(), NameError> {
 }
 
 /// `[A-Za-z0-9][A-Za-z0-9.-]{0,62}`
-///
-/// # Errors
-/// [`NameError::Host`]
 pub fn check_host_name(name: &str) -> Result<(), NameError> {
     let is_inner = |one: char| one.is_ascii_alphanumeric() || one == '.' || one == '-';
     let is_name = (1..=63).contains(&name.len()) && name.chars().all(is_inner) && !name.starts_with(['.', '-']);

@@ -10,7 +10,6 @@ pub struct RegisterRequest {
     pub call: RegisterCall,
 }
 
-/// What to ask of the register.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum RegisterCall {
     Read,
@@ -26,7 +25,6 @@ pub enum RegisterCall {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct RegisterAnswer {
     pub id: u64,
-    /// What came of it.
     pub outcome: RegisterOutcome,
 }
 
@@ -35,10 +33,11 @@ pub struct RegisterAnswer {
 pub enum RegisterOutcome {
     /// The record, if there is one.
     Read(Option<Versioned>),
-    /// What became of the swap.
     Swap(SwapOutcome),
     /// No answer: a swap may or may not have been applied, or still be.
-    Unreachable { reason: String },
+    Unreachable {
+        reason: String,
+    },
 }
 
 impl RegisterRequest {

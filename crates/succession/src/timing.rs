@@ -42,7 +42,6 @@ pub struct Timing {
 /// Deadlines under which two members could be active, or none.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum TimingError {
-    /// One deadline must end before another.
     #[error("{shorter} is {shorter_value:?}, which must be less than {longer}, {longer_value:?}")]
     Order {
         /// Name of the one that must be the shorter.
@@ -52,7 +51,6 @@ pub enum TimingError {
         longer: &'static str,
         longer_value: Duration,
     },
-    /// Heartbeats without a pause between them.
     #[error("heartbeat_interval is 0, which leaves no time between heartbeats")]
     NoInterval,
 }

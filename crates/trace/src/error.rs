@@ -6,13 +6,11 @@ use std::path::{Path, PathBuf};
 /// Why a kernel cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// No tracefs is mounted and none can be.
     #[error("this kernel's events cannot be reached, tracefs cannot be mounted: {source}")]
     Tracefs {
         /// What the kernel said.
         source: io::Error,
     },
-    /// A file of tracefs could not be used.
     #[error("{path}: {source}")]
     File {
         /// Which one, from the root of tracefs on.
@@ -22,33 +20,25 @@ pub enum TraceError {
     },
     /// Another machine than x86.
     #[error("the kernel has no trace clock x86-tsc, only {offered}")]
-    Clock {
-        /// The clocks that there are.
-        offered: String,
-    },
-    /// The kernel describes its events in another way than it did so far.
+    Clock { offered: String },
     #[error("{path} is not understood: {problem}")]
     Format {
         path: PathBuf,
         /// What is missing or wrong.
         problem: String,
     },
-    /// A part of the request makes no sense.
     #[error("{parameter} = {value} is not possible, it must be {expected}")]
     Parameter {
         /// Its name in the request.
         parameter: &'static str,
-        /// What was asked for.
         value: String,
         expected: String,
     },
-    /// Not one group of events could be switched on.
     #[error("no group of events can be recorded: {reasons}")]
     NoEvents {
         /// Why, group by group.
         reasons: String,
     },
-    /// The pages could not be kept.
     #[error("what was read of the trace cannot be kept: {source}")]
     Spool {
         /// What the file system said.

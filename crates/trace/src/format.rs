@@ -62,9 +62,6 @@ pub struct EventFormat {
 
 impl EventFormat {
     /// Reads a `format` file.
-    ///
-    /// # Errors
-    /// What is missing or wrong, for people.
     pub fn parse(text: &str) -> Result<Self, String> {
         let id = text.lines().find_map(|line| line.strip_prefix("ID:")).ok_or("it has no line ID:")?;
         let id = id.trim().parse().map_err(|_| format!("its ID is {:?}", id.trim()))?;
@@ -79,9 +76,6 @@ impl EventFormat {
     }
 
     /// A field that must be there.
-    ///
-    /// # Errors
-    /// That it is missing, for people.
     pub fn required(&self, name: &str) -> Result<Field, String> {
         self.field(name).ok_or_else(|| format!("it has no field {name}"))
     }
@@ -98,9 +92,6 @@ pub struct PageFormat {
 
 impl PageFormat {
     /// Reads `events/header_page`.
-    ///
-    /// # Errors
-    /// What is missing or wrong, for people.
     pub fn parse(text: &str) -> Result<Self, String> {
         let fields = parse_fields(text)?;
         let find = |name: &str| {

@@ -70,9 +70,6 @@ pub fn validate(request: &TraceRequest) -> Result<(), TraceError> {
 }
 
 /// Switches on what the kernel offers.
-///
-/// # Errors
-/// If not one group could be switched on.
 pub fn enable(instance: &Instance, request: &TraceRequest, table: &mut EventTable) -> Result<Enabled, TraceError> {
     let mut enabled = Enabled { groups: Facts::new(), findings: Vec::new(), scheduler: None };
     for (group, events) in groups(instance, request) {

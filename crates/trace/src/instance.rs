@@ -49,12 +49,10 @@ impl Instance {
         Ok(instance)
     }
 
-    /// The tracefs that it is in.
     pub fn tracefs(&self) -> &Tracefs {
         &self.tracefs
     }
 
-    /// The name of the clock.
     pub fn clock(&self) -> &'static str {
         WANTED_CLOCK
     }
@@ -63,36 +61,22 @@ impl Instance {
         self.tracefs.path(self.folder.join(file))
     }
 
-    /// Reads one of its files.
-    ///
-    /// # Errors
-    /// If tracefs refuses.
     pub fn read(&self, file: impl AsRef<Path>) -> Result<String, TraceError> {
         read_at_once(&self.path(&file)).map_err(TraceError::file(&self.folder.join(file)))
     }
 
     /// Writes one of its files, in one call as tracefs wants it.
-    ///
-    /// # Errors
-    /// If tracefs refuses.
     pub fn write(&self, file: impl AsRef<Path>, text: &str) -> Result<(), TraceError> {
         let mut opened = self.open_to_write(&file)?;
         opened.write_all(text.as_bytes()).map_err(TraceError::file(&self.folder.join(file)))
     }
 
-    /// Opens one of its files for writing.
-    ///
-    /// # Errors
-    /// If tracefs refuses.
     pub fn open_to_write(&self, file: impl AsRef<Path>) -> Result<File, TraceError> {
         let opened = OpenOptions::new().write(true).open(self.path(&file));
         opened.map_err(TraceError::file(&self.folder.join(file)))
     }
 
     /// Opens one of its files so that a reading never waits.
-    ///
-    /// # Errors
-    /// If tracefs refuses.
     pub fn open_without_waiting(&self, file: impl AsRef<Path>) -> Result<File, TraceError> {
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let opened = OpenOptions::new().read(true).custom_flags(flags).open(self.path(&file));
@@ -140,9 +124,6 @@ fn remove(tracefs: &Tracefs, folder: &Path) -> io::Result<()> {
 /// Removes the instances of processes that are gone; gives their names.
 ///
 /// A kernel without tracefs, or one that refuses it, holds no instance of ours.
-///
-/// # Errors
-/// If an instance cannot be removed.
 pub fn remove_leftovers() -> io::Result<Vec<String>> {
     let Ok(tracefs) = Tracefs::open() else { return Ok(Vec::new()) };
     let Ok(entries) = fs::read_dir(tracefs.path(INSTANCES)) else { return Ok(Vec::new()) };

@@ -7,9 +7,6 @@ use stealtime_owner::{Fate, Owner, Processes};
 const PREFIX: &str = "stealtime-";
 
 /// The name of this process's `number`-th instance.
-///
-/// # Errors
-/// There is no `/proc` that says who this process is.
 pub fn own(number: u32) -> io::Result<String> {
     Ok(format!("{PREFIX}{}-{number}", Owner::this_process()?))
 }

@@ -36,7 +36,6 @@ pub enum Missed {
     Unknown,
 }
 
-/// An entry of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'page> {
     /// When, in the units of the trace clock.
@@ -45,20 +44,16 @@ pub struct Entry<'page> {
     pub event: &'page [u8],
 }
 
-/// What is wrong with a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// Shorter than its own header.
     #[error("a page of {bytes} bytes has no header")]
     NoHeader { bytes: usize },
-    /// Its header announces more than there is.
     #[error("a page announces {announced} bytes and holds {held}")]
     Short {
         /// As its header says.
         announced: usize,
         held: usize,
     },
-    /// An entry reaches over the end.
     #[error("the entry at byte {at} of a page reaches over its end")]
     Entry {
         /// From the first entry on.
@@ -86,9 +81,6 @@ enum Step<'page> {
 }
 
 /// How many bytes of a page are worth keeping: the header, the entries, the number of lost events.
-///
-/// # Errors
-/// [`PageError`], if the header is wrong.
 pub fn used_bytes(bytes: &[u8]) -> Result<usize, PageError> {
     let page = Page::parse(bytes)?;
     let stored = if matches!(page.missed, Missed::Count(_)) { 8 } else { 0 };

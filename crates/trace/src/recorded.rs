@@ -30,7 +30,6 @@ struct Met {
     backward: u64,
 }
 
-/// A recording that has ended.
 pub struct Recorded {
     cpus: Vec<CpuRows>,
     /// The next row of each CPU that has one.
@@ -69,9 +68,6 @@ impl Recorded {
 
     /// Appends the next rows, in the order of time, until there are `limit` in `rows`; gives whether there
     /// are more.
-    ///
-    /// # Errors
-    /// If the pages cannot be read back.
     pub fn take(&mut self, limit: usize, rows: &mut Vec<Row>) -> Result<bool, TraceError> {
         let mut heads = match self.heads.take() {
             Some(heads) => heads,

@@ -54,7 +54,6 @@ impl Switch {
     }
 }
 
-/// The buffer of one CPU.
 #[derive(Debug)]
 struct CpuBuffer {
     cpu: u16,
@@ -120,9 +119,6 @@ impl Recorder {
     }
 
     /// Takes what the kernel has; gives whether there may be more already.
-    ///
-    /// # Errors
-    /// If the kernel refuses, or the disk.
     pub fn drain(&mut self) -> Result<bool, TraceError> {
         let mut has_more = false;
         for buffer in &mut self.buffers {
@@ -132,9 +128,6 @@ impl Recorder {
     }
 
     /// Turns it off, takes the rest, and removes the instance.
-    ///
-    /// # Errors
-    /// If the kernel refuses, or the disk.
     pub fn finish(mut self) -> Result<Recorded, TraceError> {
         self.switch().off().map_err(TraceError::file("tracing_on".as_ref()))?;
         while self.drain()? {}

@@ -68,7 +68,6 @@ impl EventTable {
         Ok(())
     }
 
-    /// The names so far.
     pub fn names(&self) -> &[String] {
         self.vocabulary.names()
     }

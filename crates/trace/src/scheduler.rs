@@ -34,9 +34,6 @@ pub struct SchedulerPrograms {
 
 impl SchedulerPrograms {
     /// Attaches them; from here on each passage of the scheduler is told.
-    ///
-    /// # Errors
-    /// Why not, for people.
     pub fn attach(tracefs: &Tracefs) -> Result<Self, String> {
         // Loading a program that prints switches the event on in the kernel's own ring buffer too, which is not ours.
         let elsewhere = tracefs.path(Path::new("events/bpf_trace").join(EVENT).join("enable"));

@@ -31,7 +31,6 @@ impl Instruction {
     /// Returns register 0.
     pub const EXIT: Self = Self { opcode: 0x95, registers: 0, offset: 0, immediate: 0 };
 
-    /// Sets a register.
     pub const fn set(register: u8, immediate: i32) -> Self {
         Self { opcode: 0xb7, registers: register, offset: 0, immediate }
     }
@@ -41,7 +40,6 @@ impl Instruction {
         Self { opcode: 0xbf, registers: from << 4 | to, offset: 0, immediate: 0 }
     }
 
-    /// Adds to a register.
     pub const fn add(register: u8, immediate: i32) -> Self {
         Self { opcode: 0x07, registers: register, offset: 0, immediate }
     }

@@ -25,9 +25,6 @@ pub struct Tracefs {
 
 impl Tracefs {
     /// Finds or mounts it.
-    ///
-    /// # Errors
-    /// If it is refused, or if the kernel has none.
     pub fn open() -> Result<Self, TraceError> {
         let mounted = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let listed = mounted_at(&mounted).into_iter().map(PathBuf::from);
@@ -49,7 +46,6 @@ impl Tracefs {
         Ok(Self { root, _private: Some(mount) })
     }
 
-    /// The path of a file in it.
     pub fn path(&self, file: impl AsRef<Path>) -> PathBuf {
         self.root.join(file)
     }

@@ -58,13 +58,11 @@ pub struct Frame {
 /// Why bytes are not frames. Each of them ends the connection: a stream has no place to start again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The kind byte is none that this version knows.
     #[error("a frame has the unknown kind {kind}")]
     UnknownKind {
         /// The byte that was read.
         kind: u8,
     },
-    /// The length is over the limit of the kind.
     #[error("a frame of kind {kind} announces {length} bytes, over the limit of {limit}")]
     Oversized {
         kind: u8,
@@ -72,7 +70,6 @@ pub enum FrameError {
         /// The limit of that kind.
         limit: usize,
     },
-    /// The input ended inside a frame.
     #[error("the input ended inside a frame: {have} of {want} bytes")]
     Truncated {
         /// Bytes of the frame that had come, header included.

@@ -30,16 +30,12 @@ pub enum Violation {
     Repeated { value: u64 },
     /// The counter has more increments of this flow than it asked for.
     Skipped {
-        /// What it asked for.
         asked: u64,
         /// What the counter has.
         applied: u64,
     },
     /// The number is right, but the increments were not those that the flow asked for.
-    OtherHistory {
-        /// The value at which it showed.
-        value: u64,
-    },
+    OtherHistory { value: u64 },
     /// All clients' increments together are fewer than before.
     TotalWentBack { from: u64, to: u64 },
     /// The machine has booted anew.
@@ -59,10 +55,7 @@ pub enum Violation {
         more: u64,
     },
     /// The counter refused to count.
-    Refused {
-        /// How it said that.
-        outcome: Outcome,
-    },
+    Refused { outcome: Outcome },
     /// The TCP connection did not live on.
     ConnectionLost {
         /// What the kernel said.
@@ -88,7 +81,6 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// That of a new client.
     pub fn new(client: u64) -> Self {
         Self { client, acknowledged: 0, chain: 0, last: None }
     }

@@ -51,9 +51,6 @@ pub enum WitnessCommand {
 
 impl WitnessCommand {
     /// Does what was asked for; gives the exit code.
-    ///
-    /// # Errors
-    /// What [`hint`] and [`exit_code`] know more about.
     pub fn run(&self) -> Result<ExitCode> {
         match self {
             Self::Counter(counter) => counter::run(counter),

@@ -15,7 +15,6 @@ pub struct Silence {
     pub from_ns: u64,
     /// The first after it, or when nobody listened any more.
     pub to_ns: u64,
-    /// Whether an answer ended it.
     pub ended: bool,
 }
 
@@ -86,7 +85,6 @@ impl Moment {
         Self { monotonic_ns, wall_ns }
     }
 
-    /// How long it is since an earlier one.
     pub fn since_ns(self, earlier: Self) -> u64 {
         self.monotonic_ns.saturating_sub(earlier.monotonic_ns)
     }

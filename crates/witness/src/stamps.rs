@@ -81,7 +81,6 @@ impl Bridge {
         self.offset_ns = Some(offset_ns);
     }
 
-    /// What was taken in at `now_ns` with this stamp.
     pub fn arrival(&mut self, stamp_ns: Option<u64>, now_ns: u64) -> Arrival {
         let stamp_ns = stamp_ns.zip(self.offset_ns).filter(|_| self.is_steady);
         let waited_ns = stamp_ns

@@ -29,7 +29,6 @@ const LONGEST_WAIT_NS: u64 = 3 * SECOND_NS;
 pub enum EdgeError {
     #[error("the real-time clock shows {second} and does not go on")]
     Stands { second: u64 },
-    /// Never was the moment found well enough.
     #[error("the machine hardly runs: the real-time clock's next second is found to {} ms only", width_ns / 1_000_000)]
     TooWide {
         /// How well it was found.

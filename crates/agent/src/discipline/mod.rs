@@ -34,13 +34,10 @@ const SECONDS: &str = "/sys/class/rtc/rtc0/since_epoch";
 /// Why a clock is not kept any more.
 #[derive(Debug, Error)]
 pub enum DisciplineError {
-    /// The machine has no RTC, or it cannot be read.
     #[error("the real-time clock {SECONDS} cannot be read")]
     Rtc(#[source] io::Error),
-    /// It does not count.
     #[error(transparent)]
     Edge(#[from] EdgeError),
-    /// The kernel says no.
     #[error("the kernel's clock cannot be steered")]
     Kernel(#[source] io::Error),
 }

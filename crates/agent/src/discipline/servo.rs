@@ -61,7 +61,7 @@ impl Servo {
         }
         let target_ns = i64::try_from(edge.second).unwrap_or(i64::MAX / SECOND_NS - 1) * SECOND_NS + FRACTION_NS;
         let behind_ns = target_ns - i64::try_from(real_ns).unwrap_or(i64::MAX);
-        let is_first = self.seconds == 0 && !self.is_steered();
+        let is_first = self.seconds == 0 && self.rate == 0.0;
         // Only at first, when nobody can have relied on it, does the clock go back.
         if behind_ns > STEP_NS || (is_first && behind_ns < -STEP_NS) {
             return Correction { step_ns: Some(behind_ns), rate: self.rate };
@@ -73,10 +73,6 @@ impl Servo {
     /// How much of each second the machine's own clock loses.
     pub fn lost_share(&self) -> f64 {
         1.0 - 1.0 / (1.0 + self.rate)
-    }
-
-    fn is_steered(&self) -> bool {
-        self.rate != 0.0
     }
 
     fn learn(&mut self, last: Edge, edge: Edge) {

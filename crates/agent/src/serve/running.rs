@@ -14,7 +14,6 @@ use crate::restore::Watchdog;
 use crate::sample_source::SampleSource;
 use crate::tracing::TrialEnd;
 
-/// How a trial ended.
 pub type Ended = Box<Result<TrialEnd, TrialError>>;
 
 /// A trial under way.

@@ -50,7 +50,6 @@ pub fn segments(cycles: f64) -> usize {
     segments.max(1)
 }
 
-/// What became of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cycle {
     /// Nothing came in phase.

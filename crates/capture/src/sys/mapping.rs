@@ -64,14 +64,12 @@ pub(crate) fn extend_from(mapping: &Mapping, offset: usize, length: usize, targe
     }
 }
 
-/// Write `content` at `offset`.
 pub(crate) fn copy_to(mapping: &Mapping, offset: usize, content: &[u8]) {
     let target = mapping.span(offset, content.len());
     // SAFETY: the target lies in the mapping, and a slice of ours cannot overlap it.
     unsafe { std::ptr::copy_nonoverlapping(content.as_ptr(), target, content.len()) };
 }
 
-/// Whether the page at `offset` holds `content`.
 pub(crate) fn page_equals(mapping: &Mapping, offset: usize, content: &[u8; PAGE_BYTES]) -> bool {
     let page = mapping.span(offset, PAGE_BYTES);
     // SAFETY: both are PAGE_BYTES long and readable; memcmp keeps no reference.

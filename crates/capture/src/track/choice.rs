@@ -32,7 +32,6 @@ impl TrackerKind {
     }
 }
 
-/// A tracker that is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackerRefusal {
     pub tracker: TrackerKind,
@@ -46,7 +45,6 @@ impl fmt::Display for TrackerRefusal {
     }
 }
 
-/// The tracker that is used.
 pub struct TrackerChoice {
     pub kind: TrackerKind,
     pub tracker: Box<dyn WriteTracker>,

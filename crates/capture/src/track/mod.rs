@@ -18,13 +18,10 @@ pub use userfault::UserfaultTracker;
 /// Why it cannot be told which pages were written. After an error all pages must be taken for written.
 #[derive(Debug, thiserror::Error)]
 pub enum TrackError {
-    /// A system call failed.
     #[error("the tracker `{tracker}` cannot {action}")]
     System { tracker: &'static str, action: &'static str, source: io::Error },
-    /// This kernel or machine does not have what the tracker needs.
     #[error("the tracker `{tracker}` cannot be used: {reason}")]
     Unusable { tracker: &'static str, reason: String },
-    /// The guest's memory cannot be read.
     #[error(transparent)]
     Ram(#[from] RamError),
 }

@@ -26,7 +26,6 @@ pub struct Outcome {
     pub tasks: Vec<TaskOutcome>,
 }
 
-/// What one task did.
 #[derive(Default)]
 pub struct TaskOutcome {
     /// Each iteration, where they are measured one by one.
@@ -49,9 +48,6 @@ pub struct TaskOutcome {
 }
 
 /// Runs all tasks to their end, or until the trial is stopped.
-///
-/// # Errors
-/// [`TrialError`], if they could not all begin, or memory ran out under way.
 pub fn run(contend: &Contend, stage: &Stage, recorder: &Recorder) -> Result<Outcome, TrialError> {
     let no_memory = |source| TrialError::Collections { tasks: contend.tasks, bytes: contend.collection_bytes, source };
     let mut common = Mapping::new(cells(contend)).map_err(no_memory)?;

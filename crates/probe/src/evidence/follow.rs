@@ -10,7 +10,6 @@ const STRETCHES_MOST: usize = 1 << 20;
 /// Idling has this id.
 const IDLE_THREAD: u32 = 0;
 
-/// An event of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     Switch {
@@ -49,7 +48,6 @@ enum Doing {
     },
 }
 
-/// What was seen.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// (from, to) by `CLOCK_MONOTONIC_RAW`.

@@ -68,10 +68,6 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to record.
-    ///
-    /// # Errors
-    /// Why nothing can be told here, for people.
     pub fn begin(wanted: Wanted, cpus: &[u32]) -> Result<Self, String> {
         if wanted == Wanted::Switches && TraceIds::here() == TraceIds::Unknown {
             return Err("this PID namespace does not know its threads' ids in the kernel's events".to_owned());

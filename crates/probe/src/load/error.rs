@@ -8,19 +8,15 @@ pub const LONGEST_SILENCE_NS: u64 = 1_000_000_000;
 /// Why a load could not begin, or not be brought to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A parameter makes no sense.
     #[error("{parameter} = {value} is not possible, it must be {expected}")]
     Parameter {
         /// Its name in the request.
         parameter: &'static str,
-        /// What was asked for.
         value: u64,
         expected: String,
     },
-    /// One of the two lengths of a phase is missing.
     #[error("a load that is on for {on_ns:?} ns and off for {off_ns:?} ns is not possible")]
     HalfAPulse { on_ns: Option<u64>, off_ns: Option<u64> },
-    /// The threads may not run there.
     #[error("the CPUs {cpus:?} cannot be loaded, the kernel grants this process {granted:?}: {source}")]
     Cpus {
         /// The CPUs that were asked for.
@@ -30,15 +26,12 @@ pub enum LoadError {
         /// What the kernel said.
         source: io::Error,
     },
-    /// The load would keep the agent itself from answering.
     #[error("a SCHED_FIFO load of priority {priority} on {cpus:?} would leave the agent no CPU to answer on")]
     Starves {
-        /// The priority that was asked for.
         priority: u32,
         /// All CPUs of the agent.
         cpus: Vec<u32>,
     },
-    /// There is no memory for the blocks, or for what is written down.
     #[error("no memory for {threads} threads with {bytes} bytes each: {source}")]
     Memory {
         threads: u32,
@@ -47,10 +40,8 @@ pub enum LoadError {
         /// What limits it.
         source: io::Error,
     },
-    /// A thread could not be started or placed.
     #[error("the load's threads cannot be started: {0}")]
     Threads(#[from] io::Error),
-    /// A thread of ours ended by a panic.
     #[error("a thread of the load panicked: this is a defect of stealtime")]
     Panicked,
 }

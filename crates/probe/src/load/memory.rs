@@ -31,9 +31,6 @@ pub struct MemoryWork {
 impl MemoryWork {
     /// Makes both blocks present, each page by a write: memory that was never written is one and the same
     /// page of zeros, which fits any cache.
-    ///
-    /// # Errors
-    /// If there is no address space for them.
     pub fn new(block_bytes: usize) -> Result<Self, TryReserveError> {
         Ok(Self { from: filled(block_bytes, 0x5A)?, to: filled(block_bytes, 0xA5)?, position: 0 })
     }

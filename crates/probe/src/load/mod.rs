@@ -59,7 +59,6 @@ pub struct LoadRow {
     pub work: u64,
 }
 
-/// What came of a load.
 #[derive(Debug)]
 pub struct LoadRecording {
     /// The table `load`, in the order of `start`.
@@ -92,9 +91,6 @@ impl RunningLoad {
     }
 
     /// The same where other threads of the agent must run as well, by which it hears that it is to stop: their own ids.
-    ///
-    /// # Errors
-    /// As [`Self::start`].
     pub fn start_beside(request: &LoadRequest, rate: &TscRate, agent_threads: &[u32]) -> Result<Self, LoadError> {
         let pulse = validate(request)?;
         let inherited = scheduling::allowed_cpus()?;
@@ -149,9 +145,6 @@ impl RunningLoad {
 
     /// Ends the load and gathers what its threads wrote down. Each ends after its current step, some
     /// microseconds (in a translated guest some tenths of a millisecond) after it gets the CPU.
-    ///
-    /// # Errors
-    /// [`LoadError::Panicked`].
     pub fn stop(mut self) -> Result<LoadRecording, LoadError> {
         self.control.stop();
         let threads = std::mem::take(&mut self.threads);

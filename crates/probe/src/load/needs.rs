@@ -26,10 +26,6 @@ pub fn bytes_of_a_thread(kind: &Load) -> u64 {
     blocks_bytes(kind).saturating_add(rows::NEEDED_BYTES + THREAD_BYTES)
 }
 
-/// Refuses what there is no room for.
-///
-/// # Errors
-/// [`LoadError::Memory`], with the limit.
 pub fn refuse_too_much(request: &LoadRequest, room: Option<&Room>) -> Result<(), LoadError> {
     let Some(room) = room else { return Ok(()) };
     let (threads, bytes) = (request.threads, bytes_of_a_thread(&request.kind));

@@ -25,9 +25,7 @@ pub struct Rows {
     kept: Vec<Row>,
     /// Stretches for which there was no room.
     pub lost: u64,
-    /// Cycles of all stretches.
     pub on_cycles: u64,
-    /// Work of all stretches.
     pub work: u64,
 }
 

@@ -32,9 +32,6 @@ pub enum Moved {
 
 impl Staying {
     /// Notes where the calling thread may run now, at `now` of the time-stamp counter.
-    ///
-    /// # Errors
-    /// What the kernel says.
     pub fn begin(now: u64) -> io::Result<Self> {
         Ok(Self { put: Affinity::here()?, moved: None, seen: now, migrations: scheduling::migrations() })
     }

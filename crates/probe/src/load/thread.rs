@@ -21,7 +21,6 @@ use crate::sys::time_stamp_counter;
 
 /// What a thread is told.
 pub struct Assignment {
-    /// Which of the threads it is.
     pub number: usize,
     /// What was asked for, and can be.
     pub request: LoadRequest,
@@ -37,7 +36,6 @@ pub struct Assignment {
 
 /// What a thread says when it is ready to begin.
 pub struct Ready {
-    /// Which of the threads it is.
     pub number: usize,
     pub thread_id: u32,
     /// Why it does not run under `SCHED_FIFO` although it was asked to.

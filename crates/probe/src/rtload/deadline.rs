@@ -8,9 +8,6 @@ use crate::error::TrialError;
 use crate::sys;
 
 /// Puts the calling thread under `SCHED_DEADLINE` with the budget, relative deadline and period of a task.
-///
-/// # Errors
-/// [`TrialError::Admission`].
 pub fn enter(task: &RealTimeTask) -> Result<(), TrialError> {
     sys::set_deadline(task.budget_ns.unwrap_or(task.cost_ns), task.deadline_ns, task.period_ns)
         .map_err(|source| TrialError::Admission { task: task.name.clone(), hint: hint(&source), source })

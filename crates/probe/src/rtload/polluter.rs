@@ -14,8 +14,6 @@ pub struct Polluter {
 }
 
 impl Polluter {
-    /// # Errors
-    /// There is no memory.
     pub fn new(bytes: u64, number: u32) -> io::Result<Self> {
         let words = usize::try_from(bytes).unwrap_or(usize::MAX) / size_of::<u64>();
         let mut memory = Mapping::new(words)?;

@@ -82,9 +82,6 @@ pub struct Task<'a> {
 
 impl<'a> Task<'a> {
     /// Makes the calling thread, which has the place and the policy of the one that measures, this task.
-    ///
-    /// # Errors
-    /// [`TrialError::Admission`], [`TrialError::Memory`].
     pub fn new(rtload: &'a Rtload, number: usize, stage: &Stage) -> Result<Self, TrialError> {
         let task = &rtload.tasks[number];
         let request = stage.trial.request;

@@ -15,7 +15,6 @@ const THIS_THREAD: u32 = 0;
 pub struct Affinity(libc::cpu_set_t);
 
 impl Default for Affinity {
-    /// No CPU.
     fn default() -> Self {
         // SAFETY: an all-zero cpu_set_t is a valid empty set.
         Self(unsafe { std::mem::zeroed() })
@@ -36,7 +35,6 @@ impl Affinity {
         Ok(set)
     }
 
-    /// The CPUs, in order.
     pub fn cpus(&self) -> Vec<u32> {
         let is_set = |cpu: &u32| {
             // SAFETY: `cpu` is below CPU_SETSIZE by the range.

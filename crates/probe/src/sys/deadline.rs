@@ -16,9 +16,6 @@ struct Attributes {
 }
 
 /// Puts the calling thread under `SCHED_DEADLINE`.
-///
-/// # Errors
-/// What the kernel says.
 pub fn set_deadline(runtime_ns: u64, deadline_ns: u64, period_ns: u64) -> io::Result<()> {
     let attributes = Attributes {
         size: u32::try_from(size_of::<Attributes>()).unwrap_or(0),

@@ -18,9 +18,6 @@ unsafe impl Send for Mapping {}
 
 impl Mapping {
     /// Maps `length` numbers, at least one.
-    ///
-    /// # Errors
-    /// What the kernel says.
     pub fn new(length: usize) -> io::Result<Self> {
         let length = length.max(1);
         let Some(bytes) = length.checked_mul(size_of::<u64>()) else {

@@ -84,14 +84,12 @@ pub fn yield_processor() {
     }
 }
 
-/// Which of the kernel's clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelClock {
     /// `CLOCK_MONOTONIC`: what timers run on.
     Monotonic,
     /// `CLOCK_MONOTONIC_RAW`: not steered by NTP.
     MonotonicRaw,
-    /// `CLOCK_REALTIME`.
     Realtime,
     /// `CLOCK_THREAD_CPUTIME_ID`: how long the calling thread has run.
     ThreadCpu,
@@ -108,7 +106,6 @@ impl KernelClock {
     }
 }
 
-/// Reads a clock of the kernel.
 #[inline(always)]
 #[expect(clippy::cast_sign_loss, reason = "the kernel gives no negative time after 1970")]
 pub fn kernel_clock_ns(clock: KernelClock) -> u64 {

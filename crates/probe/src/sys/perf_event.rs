@@ -38,7 +38,6 @@ pub(super) struct Attributes {
     pub(super) clock: libc::clockid_t,
 }
 
-/// Whose events.
 #[derive(Clone, Copy)]
 pub(super) enum Whose {
     /// Of the calling thread, wherever it runs.

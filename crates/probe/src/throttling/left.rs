@@ -8,7 +8,6 @@ use stealtime_wire::{Finding, FindingLevel};
 
 use super::{Files, Mark, NO_LIMIT, RUNTIME, marks, read_number};
 
-/// What is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftLifted {
     by: Owner,

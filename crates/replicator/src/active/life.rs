@@ -16,7 +16,6 @@ pub struct Resuming {
     pub epoch: Epoch,
     /// The state of its devices, until it is loaded.
     pub devices: Option<Vec<u8>>,
-    /// When it was decided.
     pub decided: Duration,
     /// What is to be given back later.
     pub leftover: Leftover,

@@ -77,7 +77,6 @@ pub struct Takeover {
     pub devices: Vec<u8>,
     /// What the guest goes by on the network.
     pub addresses: LearnedAddresses,
-    /// When it was decided.
     pub decided: Duration,
     /// What is to be given back later.
     pub leftover: Leftover,

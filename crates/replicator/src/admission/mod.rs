@@ -32,7 +32,6 @@ pub struct Busy {
     pub before: usize,
 }
 
-/// What is decided by.
 #[derive(Debug, Clone, Copy)]
 pub struct Criteria {
     /// Of the machine, against others: the smallest are first.

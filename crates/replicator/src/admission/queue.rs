@@ -63,7 +63,6 @@ impl Waiting {
     }
 }
 
-/// The queue of a host.
 pub(super) struct Queue(PathBuf);
 
 impl Queue {

@@ -22,7 +22,6 @@ use crate::thread_priority;
 
 /// What the thread is started with.
 pub struct EngineSettings {
-    /// How the state of devices is taken.
     pub device_state: DeviceStateKind,
     pub pacing: Pacing,
     /// Where members of this host agree on who stops its guest when.
@@ -45,7 +44,6 @@ pub struct EngineSettings {
     pub events: UnboundedSender<GuestEvent>,
 }
 
-/// The handle of the thread.
 pub struct EngineHandle {
     orders: Sender<Order>,
     thread: Option<thread::JoinHandle<()>>,

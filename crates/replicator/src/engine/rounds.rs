@@ -31,7 +31,6 @@ pub enum Next {
     Stuck,
 }
 
-/// A series of rounds.
 #[derive(Debug)]
 pub struct Rounds {
     interval: Duration,

@@ -43,7 +43,6 @@ impl UtilizationLaw {
         Self::NAMED.iter().find(|(known, _)| *known == name).map(|&(_, law)| law)
     }
 
-    /// Draw a utilization.
     pub fn draw(self, random: &mut impl Rng) -> f64 {
         match self {
             Self::Uniform { low, high } => uniform(random, low, high),

@@ -20,7 +20,6 @@ use crate::task::Task;
 /// Costs and deadlines are whole microseconds and at least one, as in the source (`schedcat/generator/tasks.py`).
 const MICROSECOND_NS: u64 = 1_000;
 
-/// Where utilizations come from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Utilizations {
     /// Each task's by itself.

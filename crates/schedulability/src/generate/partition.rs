@@ -7,7 +7,6 @@ use crate::utilization::{Utilization, exceeds_one};
 /// Which of the CPUs that a task fits on gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// The first.
     First,
     /// The one with the least room.
     Best,

@@ -4,7 +4,6 @@
 use super::packing::{PackingError, PackingHead, pack};
 use super::varint;
 
-/// How one page is shipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageKind {
     Zero = 0,
@@ -40,22 +39,17 @@ pub struct Run {
 /// Why a body is no batch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
-    /// The body ends early.
     #[error("it ends early")]
     Truncated,
-    /// It has no page, too many, or a run without any.
     #[error("it has {0} pages, and not 1 to {PAGES_LIMIT}")]
     PageCount(u64),
-    /// A page index is beyond 64 bits.
     #[error("a page index overflows")]
     IndexOverflow,
-    /// The contents do not unpack.
     #[error(transparent)]
     Packing(#[from] PackingError),
     /// A difference is not one, or the contents end within a page.
     #[error("the contents of page {0} are malformed")]
     Contents(u64),
-    /// There are more contents than pages.
     #[error("{0} bytes of contents are left over")]
     LeftOver(usize),
 }

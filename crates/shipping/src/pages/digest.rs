@@ -13,7 +13,6 @@ pub struct BatchHash {
 }
 
 impl BatchHash {
-    /// Adds the next page.
     pub fn add(&mut self, index: u64, page: &Page) {
         self.indices_and_hashes.extend_from_slice(&index.to_le_bytes());
         self.indices_and_hashes.extend_from_slice(&xxh3_64(page).to_le_bytes());

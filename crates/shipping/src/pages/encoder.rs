@@ -21,37 +21,26 @@ const SHORT_DIFFERENCE_BYTES: usize = PAGE_BYTES / 8;
 /// next one must be full.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
-    /// A difference to nothing.
     #[error("{epoch} cannot be a difference: no full epoch was encoded before it, or the last one broke off")]
     NothingBefore { epoch: Epoch },
-    /// Pages are not in ascending order.
     #[error("page {index} comes where page {least} or one after it may come")]
     Order {
         index: u64,
         /// The page after the last one.
         least: u64,
     },
-    /// A page beyond the RAM.
     #[error("page {index} is beyond the {ram_pages} pages of the RAM")]
-    BeyondRam {
-        index: u64,
-        /// The pages of the RAM.
-        ram_pages: u64,
-    },
-    /// The content is not as long as the indices say.
+    BeyondRam { index: u64, ram_pages: u64 },
     #[error("{pages} pages come with {bytes} bytes of content")]
     ContentLength { pages: usize, bytes: usize },
-    /// What came is not what was announced.
     #[error("{epoch} has {pages} pages and {device_bytes} bytes of device state, and announced {announced:?}")]
     Announced {
         epoch: Epoch,
-        /// The pages that came.
         pages: u64,
         /// The device state that came.
         device_bytes: u64,
         announced: EpochBegin,
     },
-    /// A frame could not be written.
     #[error(transparent)]
     Message(#[from] MessageError),
 }
@@ -105,9 +94,6 @@ impl PageEncoder {
     }
 
     /// Encodes a whole epoch and gives its frames to `emit`, in order.
-    ///
-    /// # Errors
-    /// An [`EncodeError`] if the caller does not keep to what [`EpochToShip`] says.
     pub fn encode(
         &mut self,
         epoch: &EpochToShip<'_>,
@@ -221,9 +207,6 @@ impl EpochEncoder<'_> {
     }
 
     /// Adds device state; no pages may come after it.
-    ///
-    /// # Errors
-    /// [`EncodeError::Message`] if a frame cannot be written.
     pub fn devices(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
         self.ship_batch()?;
         let before = self.statistics.shipped_bytes;
@@ -243,10 +226,6 @@ impl EpochEncoder<'_> {
         Ok(())
     }
 
-    /// Ends the epoch.
-    ///
-    /// # Errors
-    /// [`EncodeError::Announced`] if it is not what was announced.
     pub fn end(mut self) -> Result<EncodeStatistics, EncodeError> {
         self.ship_batch()?;
         let announced = self.begin;

@@ -7,16 +7,12 @@ pub const CONTENTS_LIMIT_BYTES: usize = 64 << 10;
 /// Why contents are not unpacked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PackingError {
-    /// It ends before the contents begin.
     #[error("it ends early")]
     Truncated,
-    /// The packing is none that this version knows.
     #[error("its packing {0} is unknown")]
     Unknown(u8),
-    /// The contents are over the limit.
     #[error("its contents have {0} bytes, over the limit of {CONTENTS_LIMIT_BYTES}")]
     Oversized(u32),
-    /// The packed contents do not unpack to their length.
     #[error("its contents do not unpack: {0}")]
     Unpack(String),
 }
@@ -46,7 +42,6 @@ impl PackingHead {
         body.extend_from_slice(&self.contents_bytes.to_le_bytes());
     }
 
-    /// Whether the contents are packed at all.
     pub fn is_packed(self) -> bool {
         self.packing != 0
     }

@@ -17,7 +17,6 @@ impl Shadow {
         Self { content: vec![0; pages * PAGE_BYTES], shipped: vec![0; pages.div_ceil(BITS)] }
     }
 
-    /// Forgets what was shipped.
     pub fn forget(&mut self) {
         self.shipped.fill(0);
     }

@@ -10,23 +10,19 @@ pub enum StageError {
     /// A message of an epoch without its head, or a head within an epoch.
     #[error("{message} of {epoch} comes {place}")]
     Order { message: &'static str, epoch: Epoch, place: &'static str },
-    /// A member of another term speaks.
     #[error("{epoch} is of {term}, and this standby is of {expected}")]
     Term {
         epoch: Epoch,
-        /// The term of the message.
         term: Term,
         /// The term that counts.
         expected: Term,
     },
-    /// An epoch is left out, or comes again.
     #[error("{epoch} comes where {expected} is due")]
     Epoch {
         epoch: Epoch,
         /// The one that is due.
         expected: Epoch,
     },
-    /// The first epoch is a difference.
     #[error("{epoch} is a difference, and there is nothing before it")]
     NothingBefore { epoch: Epoch },
     /// An epoch announces more than there can be, or a full one not everything.
@@ -39,23 +35,10 @@ pub enum StageError {
         /// How many there may be.
         limit: u64,
     },
-    /// A batch is malformed.
     #[error("batch {batch} of {epoch} is malformed: {error}")]
-    Batch {
-        epoch: Epoch,
-        /// The batch that was due.
-        batch: u32,
-        /// What is wrong with it.
-        error: BatchError,
-    },
-    /// A piece of the device state is malformed.
+    Batch { epoch: Epoch, batch: u32, error: BatchError },
     #[error("a piece of the device state of {epoch} is malformed: {error}")]
-    Devices {
-        epoch: Epoch,
-        /// What is wrong with it.
-        error: PackingError,
-    },
-    /// A batch is left out, or comes again.
+    Devices { epoch: Epoch, error: PackingError },
     #[error("batch {batch} of {epoch} comes where batch {expected} is due")]
     BatchNumber {
         epoch: Epoch,
@@ -73,14 +56,12 @@ pub enum StageError {
         /// The pages of the RAM.
         limit: u64,
     },
-    /// A full epoch refers to earlier content.
     #[error("page {index} of {epoch} is a difference, and the epoch is a full one")]
     DeltaInFull { epoch: Epoch, index: u64 },
     /// What was decoded is not what was encoded: the content before is another one here, or memory is
     /// damaged.
     #[error("batch {batch} of {epoch} does not decode to what was shipped")]
     DecodedHash { epoch: Epoch, batch: u32 },
-    /// The epoch ended, and is not what its head announced.
     #[error("{epoch} has {found} {what}, and announced {announced}")]
     Incomplete {
         epoch: Epoch,
@@ -90,10 +71,8 @@ pub enum StageError {
         /// How many should have come.
         announced: u64,
     },
-    /// All that came is not what was sent.
     #[error("{epoch} does not match its digest")]
     Digest { epoch: Epoch },
-    /// An error came before.
     #[error("{epoch} comes after an epoch that was refused")]
     Broken { epoch: Epoch },
 }

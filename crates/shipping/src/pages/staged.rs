@@ -4,7 +4,6 @@ use stealtime_succession::{Epoch, Term};
 
 use crate::page::{PAGE_BYTES, Page};
 
-/// One page of a staged epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StagedPage<'epoch> {
     Zero,
@@ -14,7 +13,6 @@ pub enum StagedPage<'epoch> {
 /// A whole epoch, decoded and verified, that is applied nowhere yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StagedEpoch {
-    /// Its term.
     pub term: Term,
     pub epoch: Epoch,
     /// Whether it has every page of the RAM.
@@ -38,7 +36,6 @@ impl StagedEpoch {
         self.zero_pages.binary_search(&index).is_ok().then_some(StagedPage::Zero)
     }
 
-    /// The pages with content.
     pub fn contents(&self) -> impl Iterator<Item = (u64, &Page)> {
         self.pages.iter().copied().zip(self.content.as_chunks().0)
     }

@@ -15,7 +15,6 @@ use crate::page::ZERO_PAGE;
 /// What an epoch may have at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StagerLimits {
-    /// The pages of the RAM.
     pub ram_pages: u64,
     /// The longest device state.
     pub device_bytes: u64,
@@ -98,9 +97,6 @@ impl EpochStager {
     }
 
     /// Takes any message: one of an epoch is staged, any other is none of the stager's business.
-    ///
-    /// # Errors
-    /// As the method for that message.
     pub fn accept(&mut self, message: &Message, base: &dyn PageSource) -> Result<Option<StagedEpoch>, StageError> {
         match message {
             Message::EpochBegin(begin) => self.begin(begin).map(|()| None),

@@ -1,6 +1,5 @@
 //! Numbers of seven bits a byte, low bits first, the top bit set on all but the last byte (as in LEB128).
 
-/// Appends `number`.
 pub fn push(bytes: &mut Vec<u8>, mut number: u64) {
     loop {
         let [low, ..] = number.to_le_bytes();

@@ -136,9 +136,6 @@ async fn within_limit<T>(peer: &str, step: impl Future<Output = Result<T, LinkEr
 }
 
 /// Connects to the host that listens at `endpoint`.
-///
-/// # Errors
-/// A [`LinkError`] that says which side refused what.
 pub async fn connect(endpoint: &Endpoint, identity: Option<&Identity>) -> Result<Link, LinkError> {
     let peer = endpoint.to_string();
     within_limit(&peer, async {
@@ -177,9 +174,6 @@ pub async fn connect(endpoint: &Endpoint, identity: Option<&Identity>) -> Result
 
 /// Makes a link of a connection that was accepted; over TCP, only with whoever shows a certificate that the
 /// identity's authority signed.
-///
-/// # Errors
-/// A [`LinkError`] that says which side refused what.
 pub async fn accept(stream: AcceptedStream, identity: Option<&Identity>) -> Result<Link, LinkError> {
     let refuse = |source| LinkError::Descriptor { source };
     match stream {

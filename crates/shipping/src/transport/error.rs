@@ -10,13 +10,10 @@ use crate::message::MessageError;
 /// Why there is no link, or no longer one. `peer` is the endpoint or address of the other side.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// Nobody listens there, or it cannot be reached.
     #[error("cannot connect to {peer}")]
     Connect { peer: String, source: io::Error },
-    /// The endpoint cannot be listened on.
     #[error("cannot listen on {endpoint}")]
     Listen { endpoint: String, source: io::Error },
-    /// The other side does not answer.
     #[error("{peer} did not complete the connection within {} s", limit.as_secs_f64())]
     Silent {
         peer: String,
@@ -25,46 +22,36 @@ pub enum LinkError {
     },
     #[error("{peer} is reached over TCP, and there is no identity to show it")]
     NoIdentity { peer: String },
-    /// Our certificate, key or authority cannot be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// The other side's certificate is not one to trust.
     #[error("the certificate of {peer} is refused: {reason}")]
     PeerCertificate {
         peer: String,
         /// Why, in the words of the TLS library.
         reason: String,
     },
-    /// The other side did not trust our certificate.
     #[error("{peer} refuses the certificate of this host: {reason}")]
     OwnCertificate {
         peer: String,
         /// The alert that it sent.
         reason: String,
     },
-    /// Of the versions of the protocol that one side speaks, the other speaks none.
     #[error("{peer} speaks no version of the protocol that this host speaks")]
     OtherRelease { peer: String },
-    /// The other side does not speak TLS.
     #[error("{peer} does not speak TLS")]
     Plain { peer: String },
-    /// TLS failed in some other way.
     #[error("no TLS connection to {peer}: {reason}")]
     Tls {
         peer: String,
         /// Why, in the words of the TLS library.
         reason: String,
     },
-    /// The descriptor is no socket that a host takes.
     #[error("the descriptor is no unix or TCP socket of the kind that is wanted")]
     Descriptor { source: io::Error },
-    /// The stream is damaged or of another protocol.
     #[error("{peer} sent what is no message")]
     Message { peer: String, source: MessageError },
-    /// A message cannot be sent because it is no message.
     #[error(transparent)]
     Unsendable(MessageError),
-    /// The other side closed the connection between two messages.
     #[error("{peer} closed the connection")]
     Closed { peer: String },
     #[error("the connection to {peer} broke: {reason}")]

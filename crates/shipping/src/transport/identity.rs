@@ -30,7 +30,6 @@ pub struct Identity {
     pub revoked: Option<PathBuf>,
 }
 
-/// When a certificate ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateEnd {
     /// In seconds since 1970.
@@ -42,10 +41,8 @@ pub struct CertificateEnd {
 /// Why an identity cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// A file holds something else.
     #[error("{} holds no {what}: {reason}", path.display())]
     Content {
         path: PathBuf,
@@ -54,7 +51,6 @@ pub enum IdentityError {
         /// What the reader said.
         reason: String,
     },
-    /// The three do not belong together.
     #[error("{} cannot be used with {}: {reason}", certificate.display(), key.display())]
     Mismatch {
         certificate: PathBuf,

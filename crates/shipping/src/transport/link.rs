@@ -177,9 +177,6 @@ impl LinkSender {
     }
 
     /// As [`LinkSender::send`], for a frame of the encoder.
-    ///
-    /// # Errors
-    /// [`LinkError::Broken`] once writing has failed.
     pub async fn send_frame(&self, frame: EncodedFrame) -> Result<(), LinkError> {
         let room = if frame.kind().is_urgent() { &self.room.unwaited } else { &self.room.bulk };
         let room = Arc::clone(room).acquire_owned().await.map_err(|_| self.broken())?;
@@ -187,9 +184,6 @@ impl LinkSender {
     }
 
     /// As [`LinkSender::send_frame`], for threads that belong to no runtime.
-    ///
-    /// # Errors
-    /// [`LinkError::Broken`] once writing has failed.
     ///
     /// # Panics
     /// In an asynchronous task.

@@ -77,7 +77,6 @@ pub enum ActiveInput {
     GuestGone,
 }
 
-/// A message to the standby.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ActiveMessage {
     /// A sign of life, to be returned, with the moment of the sender's clock.
@@ -144,16 +143,12 @@ pub enum ActiveAction {
 /// Why a planned failover did not happen.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Error)]
 pub enum FailoverRefused {
-    /// No standby may claim.
     #[error("there is no standby that could take over")]
     NotProtected,
-    /// The standby did not acknowledge the last epoch.
     #[error("the standby did not acknowledge the last epoch in time, so the guest goes on here")]
     NotAcknowledged,
-    /// The standby did not claim, or did not run the guest.
     #[error("the standby did not take over, so the guest goes on here")]
     NotClaimed,
-    /// Somebody asked for the end of the virtual machine.
     #[error("the virtual machine was asked to stop before it had moved")]
     Stopped,
 }
@@ -161,29 +156,23 @@ pub enum FailoverRefused {
 /// How a member came to its end.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Error)]
 pub enum ActiveEnding {
-    /// Somebody else holds the virtual machine.
     #[error("the virtual machine is held by {holder} in {term}")]
     HeldBy { holder: MemberId, term: Term },
     /// An earlier life here was protected: its standby may hold newer state than a fresh start has.
     #[error("{standby} may hold the state of the virtual machine and take over from {holder}")]
     StandbyMayClaim { holder: MemberId, standby: MemberId },
-    /// The holder shows signs of life.
     #[error("the virtual machine is running: {holder} gave a sign of life while it was watched")]
     StillRenewed { holder: MemberId },
-    /// The register could not be reached at the start.
     #[error("the virtual machine was not started: {reason}")]
     RegisterUnreachable { reason: String },
-    /// Somebody else has become the holder.
     #[error("{holder} took over in {term}")]
     Superseded {
         /// Who; nobody if the virtual machine was stopped.
         holder: String,
         term: Term,
     },
-    /// A planned failover is complete.
     #[error("handed over to {holder} in {term}")]
     HandedOver { holder: MemberId, term: Term },
-    /// The guest's process ended; a standby was asked to take over if there was one.
     #[error("the guest's process ended by itself{}", if *.resigned { ", and the standby was asked to take over" } else { "" })]
     GuestGone {
         /// Whether a standby was asked.
@@ -191,13 +180,11 @@ pub enum ActiveEnding {
     },
     #[error("stopped as asked")]
     Stopped,
-    /// Stopped here as asked, but the register could not be told, so that it is in force as it was.
     #[error("stopped here as asked, but the register could not be told{}", of_heir(.heir.as_ref()))]
     StoppedButRegistered {
         /// Who may run the virtual machine by it: its standby, or who offered it. None: nobody.
         heir: Option<MemberId>,
     },
-    /// Stopped here as asked during a planned failover, but the register could not be told.
     #[error("stopped here as asked, but the register could not be told, and {to} was asked to take over")]
     StoppedButOffered { to: MemberId },
 }

@@ -289,7 +289,6 @@ impl ActiveMember {
         self.held.as_ref()
     }
 
-    /// The last epoch that was cut.
     #[must_use]
     pub fn cut(&self) -> Epoch {
         self.cut

@@ -10,7 +10,6 @@ use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, Phase};
 use crate::desk::Pending;
 use crate::{Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Term, Version, Versioned};
 
-/// What a request is for.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Purpose {
     /// See who holds the virtual machine: as long as that is us, unchallenged, a guest may go on alone.

@@ -7,7 +7,7 @@ use super::failures::Failure;
 use super::steps::Step;
 use super::watch::Violation;
 use super::world::{Role, World, timing, two_leases};
-use crate::{ActiveState, Mode, Timing};
+use crate::{ActiveState, Mode};
 
 /// Choose a step by each of `choices`. A small byte lets time pass, a large one breaks something; the others
 /// take one of the ordinary steps, so that processes and messages are late at random.
@@ -67,10 +67,6 @@ fn another_has_it(world: &World, index: usize) -> bool {
     })
 }
 
-fn timings() -> impl Strategy<Value = Timing> {
-    prop_oneof![Just(timing()), Just(two_leases())]
-}
-
 fn modes() -> impl Strategy<Value = Mode> {
     prop_oneof![Just(Mode::NoNet), Just(Mode::Net), Just(Mode::NetBypass)]
 }
@@ -80,7 +76,7 @@ proptest! {
 
     #[test]
     fn no_run_breaks_a_rule(
-        mode in modes(), timing in timings(), fills in any::<bool>(),
+        mode in modes(), timing in prop_oneof![Just(timing()), Just(two_leases())], fills in any::<bool>(),
         choices in prop::collection::vec(any::<u16>(), 1..1500)
     ) {
         let world = World { fills, ..World::with_timing(mode, None, timing) };

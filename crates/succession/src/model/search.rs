@@ -31,7 +31,6 @@ pub struct Bounds {
     pub states: usize,
 }
 
-/// What a search found.
 #[derive(Debug)]
 pub struct Found {
     pub states: usize,

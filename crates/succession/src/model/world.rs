@@ -214,7 +214,6 @@ impl World {
         world
     }
 
-    /// Start a member on a host.
     pub fn start(&mut self, host: &str, force: bool) -> usize {
         let index = self.add(host, Role::Gone);
         let config = self.active_config(index, force);

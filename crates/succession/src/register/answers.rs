@@ -46,7 +46,6 @@ pub(super) struct Transaction {
     responses: Vec<TransactionPart>,
 }
 
-/// Where an answer is from, and when.
 #[derive(Deserialize)]
 pub(super) struct Header {
     #[serde(deserialize_with = "number")]

@@ -37,7 +37,6 @@ impl Stamp {
 }
 
 impl Credentials {
-    /// Read them.
     pub fn read(identity: &EtcdIdentity) -> Result<(Self, TlsConfig), RegisterError> {
         // Before they are read: what changes meanwhile is read again.
         let seen = stamps(identity);

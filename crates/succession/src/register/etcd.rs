@@ -30,7 +30,6 @@ use super::survey::Survey;
 use super::{Register, RegisterError, SwapOutcome};
 use crate::{Record, Version, Versioned};
 
-/// A register in etcd.
 #[derive(Debug)]
 pub struct EtcdRegister {
     agent: Agent,
@@ -52,7 +51,6 @@ struct Question<'a> {
     path: &'static str,
     body: Value,
     vm: &'a str,
-    /// Whether it changes something.
     changes: bool,
 }
 

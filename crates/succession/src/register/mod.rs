@@ -20,25 +20,16 @@ use crate::{Record, Version, Versioned};
 /// Why the register gave no answer. A swap may have been applied all the same.
 #[derive(Debug, Error)]
 pub enum RegisterError {
-    /// It did not answer in time, or not at all.
     #[error("the register {register} did not answer: {reason}")]
     Unreachable { register: String, reason: String },
-    /// It holds something that is no record.
     #[error("the register {register} holds no valid record for \"{vm}\": {reason}")]
-    Corrupt {
-        register: String,
-        vm: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Its servers are not of one cluster.
+    Corrupt { register: String, vm: String, reason: String },
     #[error("the register {register} cannot be used: {reason} (hint: {hint})", hint = Self::ONE_CLUSTER)]
     Divided {
         register: String,
         /// Which server differs from which, and how that is known.
         reason: String,
     },
-    /// The register was set up wrongly.
     #[error("the register cannot be used: {0}")]
     Setup(String),
 }

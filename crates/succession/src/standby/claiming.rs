@@ -6,7 +6,6 @@ use super::{Phase, Promotion, StandbyAction, StandbyEnding, StandbyMember, Stand
 use crate::desk::Pending;
 use crate::{Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Versioned};
 
-/// What a request is for.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Purpose {
     /// See that what the active member says of the register is true of ours.

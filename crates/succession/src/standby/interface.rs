@@ -101,29 +101,23 @@ pub struct Promotion {
     pub held: Versioned,
     /// Who held it before.
     pub from: MemberId,
-    /// The epoch to resume.
     pub epoch: Epoch,
     /// When the claim was sent: the lease counts from here.
     pub claimed_at: Duration,
 }
 
-/// How a standby came to its end.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Error)]
 pub enum StandbyEnding {
-    /// The connection was lost before the first full copy was complete.
     #[error("the active member was lost before the first full copy was complete, so there is nothing to resume")]
     NeverSynced,
-    /// The register does not name us.
     #[error("the register names no standby, so the virtual machine is left to {holder}")]
     NotNamed { holder: MemberId },
-    /// The register has moved on.
     #[error("the virtual machine is left to {holder}, which holds it in {term}")]
     ClaimLost {
         /// Who; nobody if it was stopped.
         holder: String,
         term: Term,
     },
-    /// What the active member wrote into its register is not in ours.
     #[error(
         "the register here is another one than the active member's: that names this host in {told}, and this one has {}",
         found_in_words(*.found)
@@ -133,7 +127,6 @@ pub enum StandbyEnding {
         /// The term of what is there, if anything is.
         found: Option<Term>,
     },
-    /// The virtual machine has ended.
     #[error("the active member has ended the virtual machine")]
     Bye,
 }

@@ -32,7 +32,6 @@ pub struct Blackout {
     pub from_monotonic_ns: u64,
     /// The first answer after it, or the end of listening.
     pub to_monotonic_ns: u64,
-    /// Whether an answer ended it.
     pub ended: bool,
     /// How long the other side was gone: the middle between the least and the most that it can be.
     pub length_ns: u64,

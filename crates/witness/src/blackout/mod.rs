@@ -82,7 +82,6 @@ pub fn run(settings: &Blackout) -> Result<ExitCode> {
     Ok(conclude(verdict, [tell(settings.json, &report, |output| report.write_text(output))]))
 }
 
-/// The exit code of what was not done.
 pub fn exit_code(error: &BlackoutError) -> ExitCode {
     if error.is_usage() { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }
 }

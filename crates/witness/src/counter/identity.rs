@@ -13,10 +13,8 @@ const FRESH_ID: &str = "/proc/sys/kernel/random/uuid";
 /// Why the kernel's numbers cannot be had.
 #[derive(Debug, Error)]
 pub enum IdentityError {
-    /// The file is not there.
     #[error("{path} cannot be read")]
     Read { path: &'static str, source: std::io::Error },
-    /// The file holds something else.
     #[error("{path} holds {found:?}, which is no UUID")]
     Format { path: &'static str, found: String },
 }

@@ -33,7 +33,6 @@ pub struct Mismatch {
     pub generation: u64,
     /// The first wrong word.
     pub word: usize,
-    /// What it should be.
     pub wanted: u64,
     pub found: u64,
 }

@@ -24,7 +24,6 @@ impl Order {
         Self { pages, stride: stride % pages, inverse }
     }
 
-    /// The page of a step.
     pub fn page(&self, step: u64) -> u64 {
         product(step % self.pages, self.stride, self.pages)
     }

@@ -37,15 +37,12 @@ pub enum ProtocolError {
     Magic([u8; 4]),
     #[error("a message has version {0}, this program speaks version {VERSION}")]
     Version(u16),
-    /// Changed on its way.
     #[error("a message does not fit its checksum")]
     Checksum,
-    /// An operation or outcome that does not exist.
     #[error("a message has the unknown kind {0}")]
     Kind(u16),
 }
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Add one for this client, if the sequence number is its next one.
@@ -110,7 +107,6 @@ impl TryFrom<u16> for Outcome {
 /// What a client sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// What is asked for.
     pub operation: Operation,
     /// Who asks: a number that no other client has.
     pub client: u64,

@@ -33,7 +33,6 @@ const AFTER_REFUSAL: Duration = Duration::from_millis(100);
 /// Why the counter cannot serve.
 #[derive(Debug, Error)]
 pub enum CounterError {
-    /// A port is taken or an address not ours.
     #[error("the counter cannot listen on {protocol} {address}")]
     Bind {
         /// `TCP` or `UDP`.
@@ -41,7 +40,6 @@ pub enum CounterError {
         address: SocketAddr,
         source: io::Error,
     },
-    /// The kernel's random numbers.
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// The pages would not fit: the kernel would kill, not refuse.
@@ -51,7 +49,6 @@ pub enum CounterError {
         /// What limits it.
         source: io::Error,
     },
-    /// A socket or thread that the kernel refused.
     #[error("the counter cannot go on")]
     Kernel(#[from] io::Error),
 }

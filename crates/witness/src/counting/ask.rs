@@ -15,12 +15,10 @@ use crate::silence::Moment;
 /// Why there is no answer.
 #[derive(Debug, Error)]
 pub enum AskError {
-    /// Nobody answered in time.
     #[error("no answer over TCP from {address} within {}", humantime::format_duration(*wait))]
     NoAnswer { address: SocketAddr, wait: Duration },
     #[error("the counter at {address} did not answer")]
     Wire { address: SocketAddr, source: WireError },
-    /// It does not do that.
     #[error("the counter at {0} refused: it reboots a machine, or powers it off, only as its first process")]
     Refused(SocketAddr),
 }

@@ -9,7 +9,6 @@ use stealtime_console::remarks::ProgressLine;
 use crate::counting::record::{Protocol, Record};
 use crate::silence::Moment;
 
-/// A progress line.
 pub struct Progress {
     line: ProgressLine,
     started: Moment,

@@ -77,7 +77,6 @@ pub struct Record {
     pub requests: u64,
     /// How often it was answered.
     pub acknowledged: u64,
-    /// The last value it was told.
     pub last_value: u64,
     /// How many wrong pages the last answer spoke of.
     pub mismatches: u64,

@@ -34,7 +34,6 @@ pub struct Report {
     check: Option<Answer>,
 }
 
-/// The check at the end.
 #[derive(Debug, Default)]
 pub struct Check {
     /// What the counter said, if it was asked and answered.

@@ -103,10 +103,8 @@ pub struct Ask {
 /// Why nothing was counted.
 #[derive(Debug, Error)]
 pub enum CountError {
-    /// Nobody answered in time.
     #[error("no answer over {protocol} from {address} within {}", format_duration(*wait))]
     NoAnswer { protocol: Protocol, address: SocketAddr, wait: Duration },
-    /// The kernel refused a socket.
     #[error("counting over {protocol} to {address} cannot begin: {reason}")]
     Kernel { protocol: Protocol, address: SocketAddr, reason: String },
     /// Every pause between two requests would be one.

@@ -34,16 +34,12 @@ struct LinearTimeouts;
 /// Why a connection is over.
 #[derive(Debug, Error)]
 pub enum WireError {
-    /// The kernel says so.
     #[error("{0}")]
     Kernel(#[from] io::Error),
-    /// The other side has closed it.
     #[error("the counter has closed the connection")]
     Closed,
-    /// Not what the counter says.
     #[error("{0}")]
     Protocol(#[from] ProtocolError),
-    /// An answer to something else.
     #[error("an answer to request {found} came where that to request {wanted} was due")]
     OtherRequest { found: u64, wanted: u64 },
 }
@@ -68,7 +64,6 @@ pub trait Wire: Send {
     ) -> Result<Option<Answer>, WireError>;
 }
 
-/// One TCP connection.
 pub struct TcpWire {
     stream: TcpStream,
 }

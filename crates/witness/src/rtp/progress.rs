@@ -15,7 +15,6 @@ pub struct Progress {
     packets: u64,
 }
 
-/// What there is to tell.
 #[derive(Debug, Clone, Copy)]
 pub struct State {
     pub streams: usize,

@@ -58,7 +58,6 @@ impl Limits {
     }
 }
 
-/// Why it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {

@@ -31,7 +31,6 @@ pub struct Document<P> {
     pub findings: Vec<Finding>,
 }
 
-/// What was received.
 #[derive(Serialize)]
 pub struct Reception {
     pub ended: Ended,
@@ -64,7 +63,6 @@ pub struct Stamps {
     pub waited_ns: Option<Tail>,
 }
 
-/// What was sent.
 #[derive(Serialize)]
 pub struct Transmission {
     pub streams: usize,

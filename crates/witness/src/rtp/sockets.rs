@@ -17,7 +17,6 @@ const BUFFER_BYTES: usize = 32 << 20;
 /// Files that the process has open besides sockets.
 const OTHER_FILES: u64 = 32;
 
-/// Why there are no sockets.
 #[derive(Debug, Error)]
 pub enum SocketError {
     #[error("{0} cannot be listened at or sent from")]
@@ -59,7 +58,6 @@ pub struct Outgoing {
     pub destinations: Vec<SocketAddr>,
 }
 
-/// The sockets alone.
 pub enum OutgoingSockets {
     /// One for all streams.
     Shared(UdpSocket),

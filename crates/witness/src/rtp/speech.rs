@@ -14,7 +14,6 @@ use crate::rtp::settings::{Placement, Speaking};
 use crate::rtp::sockets::Outgoing;
 use crate::stamps::monotonic_ns;
 
-/// What is to be said, and from where.
 pub struct Speech {
     outgoing: Outgoing,
     numbers: Vec<Numbers>,

@@ -85,7 +85,7 @@ class ShortProbe(Table):
         return {"max_samples": self.max_samples, **given(self, type(self).model_fields)}
 
 
-def given(table: Table, names: Iterable[str]) -> dict[str, Any]:
+def given(table: object, names: Iterable[str]) -> dict[str, Any]:
     """Give the fields that are not None; durations stay numbers, which ``model_dump`` would write as text."""
     return {name: value for name in names if (value := getattr(table, name)) is not None}
 

@@ -153,7 +153,7 @@ def test_options_change_the_campaign() -> None:
     assert changed.platforms == ["native"]
     (switch,) = changed.probes
     assert switch.duration_ns == 10**9
-    assert [one["threads"] for one in switch.parameter_sets()] == [2, 4]
+    assert [one.stored["threads"] for one in switch.parameter_sets()] == [2, 4]
     assert changed.priority == 90
 
 
@@ -296,5 +296,5 @@ def test_rt_throttling_is_lifted_where_the_campaign_says(written: str, lifted: l
 def test_a_key_of_an_earlier_version_is_read_with_a_hint(caplog: pytest.LogCaptureFixture) -> None:
     table = '[[probes]]\nprobe = "failover"\nduration = "5s"\n'
     (cells,) = read_campaign(f'name = "x"\n{table}blow = ["silent"]\n', "mine.toml").probes  # old name
-    assert [one["fault"] for one in cells.parameter_sets()] == ["silent"]
+    assert [one.stored["fault"] for one in cells.parameter_sets()] == ["silent"]
     assert "hint: mine.toml: the key `blow` of the probe failover is called `fault` now" in caplog.text

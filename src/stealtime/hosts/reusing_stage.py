@@ -1,11 +1,8 @@
 """A stage that keeps what it set up for a cell, for the next one that wants the same."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Generic, TypeVar
-
-from pydantic import JsonValue
 
 from stealtime.campaigns.blocking_stage import BlockingStage
 from stealtime.campaigns.planned import PlannedBoot
@@ -16,9 +13,11 @@ from stealtime.lab.scenarios.placement import Placement
 from stealtime.vocabulary.errors import StealtimeError
 
 Kept = TypeVar("Kept")
+Wanted = TypeVar("Wanted")
+"""The parameters of a cell that what is kept depends on."""
 
 
-class ReusingStage(BlockingStage, Generic[Kept]):
+class ReusingStage(BlockingStage, Generic[Kept, Wanted]):
     """Keeps a guest or a server on hosts.
 
     Args:
@@ -28,17 +27,15 @@ class ReusingStage(BlockingStage, Generic[Kept]):
     """
 
     retried_errors = (NotProtectedError,)
-    wanted_parameters: tuple[str, ...]
-    """Of a cell: those that what is kept depends on."""
 
     def __init__(self, boot: PlannedBoot, placement: Placement, folder: Path) -> None:
         super().__init__(boot, placement, folder)
         self.kept: Kept | None = None
-        self._wanted: dict[str, JsonValue] = {}
+        self._wanted: Wanted | None = None
         self._serial = 0
 
     @abstractmethod
-    def make(self, serial: int, wanted: Mapping[str, JsonValue]) -> Kept:
+    def make(self, serial: int, wanted: Wanted) -> Kept:
         """Describe another one, with a number that none had before; it is not started."""
 
     @abstractmethod
@@ -49,9 +46,8 @@ class ReusingStage(BlockingStage, Generic[Kept]):
     def stop_kept(self, kept: Kept) -> None:
         """End it."""
 
-    def kept_for(self, parameters: Mapping[str, JsonValue]) -> Kept:
+    def kept_for(self, wanted: Wanted) -> Kept:
         """Give one as a cell wants it, begun anew if the last cell wanted another one."""
-        wanted = {name: parameters[name] for name in self.wanted_parameters if name in parameters}
         if self.kept is not None and wanted != self._wanted:
             self.give_up()
         if self.kept is None:
@@ -67,7 +63,7 @@ class ReusingStage(BlockingStage, Generic[Kept]):
             self.stop_kept(kept)
 
 
-class GuestStage(ReusingStage[Guest]):
+class GuestStage(ReusingStage[Guest, Wanted]):
     """Keeps a guest, begun anew where its host has died.
 
     Args:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts, plain
 from stealtime.report.catalogue.study import CatalogueStudy
-from stealtime.studies.protection.probes import PROBES
+from stealtime.studies.protection.probes import PROBES, ProtectedParameters
 from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class ProtectionStudy(CatalogueStudy):
             FigureTable(
                 "How many times as long as unprotected",
                 tuple(_TRIPS),
-                is_base=lambda cell: cell.parameters["mode"] == "off",
+                is_base=lambda cell: ProtectedParameters.of(cell).mode == "off",
             ),
         ),
     )

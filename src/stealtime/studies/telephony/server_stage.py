@@ -2,23 +2,22 @@
 
 import itertools
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from pydantic import JsonValue
 
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.hosts.reusing_stage import ReusingStage
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.store.results import Result
+from stealtime.studies.telephony.parameters import ServerParameters
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.trials import TRIALS, Server, find_saturation, unknown_saturation
 
-NewPlace = Callable[[int, Mapping[str, JsonValue]], Place]
+NewPlace = Callable[[int, ServerParameters], Place]
 
 
-class ServerStage(ReusingStage[Place]):
+class ServerStage(ReusingStage[Place, ServerParameters]):
     """A server as the last cell wanted it.
 
     Args:
@@ -28,8 +27,6 @@ class ServerStage(ReusingStage[Place]):
         folder: For the files of trials.
         new_place: Gives a place for another server, with a number that none had before; it is not started.
     """
-
-    wanted_parameters = ("mode", "interval_ns", "roles", "primaries")
 
     def __init__(self, boot: PlannedBoot, placement: Placement, logs: Path, folder: Path, new_place: NewPlace) -> None:
         super().__init__(boot, placement, logs)
@@ -41,13 +38,13 @@ class ServerStage(ReusingStage[Place]):
     def carry_out(self, cell: PlannedCell) -> Result:
         """Carry out a trial with a server that answers."""
         with self._trial_folder() as folder:
-            transport = unknown_saturation(cell.cell.parameters, self._saturation)
+            transport = unknown_saturation(cell.cell, self._saturation)
             if transport is not None:
                 # Also where the cells without protection are not of this run, or were measured before it was resumed.
-                find_saturation(self._server({"mode": "off"}), transport, folder)
-            return TRIALS[cell.cell.probe](self._server(cell.cell.parameters), cell, folder)
+                find_saturation(self._server(ServerParameters(mode="off")), transport, folder)
+            return TRIALS[cell.cell.probe](self._server(ServerParameters.of(cell.cell)), cell, folder)
 
-    def make(self, serial: int, wanted: Mapping[str, JsonValue]) -> Place:
+    def make(self, serial: int, wanted: ServerParameters) -> Place:
         """Give a place for another server."""
         return self._new_place(serial, wanted)
 
@@ -63,9 +60,9 @@ class ServerStage(ReusingStage[Place]):
         """Give the end of all logs."""
         return "" if self.kept is None else self.kept.log_tail()
 
-    def _server(self, parameters: Mapping[str, JsonValue]) -> Server:
+    def _server(self, wanted: ServerParameters) -> Server:
         """Give a server that answers."""
-        place = self.kept_for(parameters)
+        place = self.kept_for(wanted)
         place.await_ready()
         return Server(place, self._saturation)
 

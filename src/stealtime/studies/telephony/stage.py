@@ -1,21 +1,21 @@
 """The stage ``telephony``: hosts in namespaces or real ones, a server as a cell wants it, and its phones."""
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pydantic import JsonValue
-
 from stealtime.campaigns.blocking_stage import entered_in_thread, in_thread_on
 from stealtime.campaigns.planned import PlannedBoot
-from stealtime.hosts.client import AtAddress, LaboratoryClient
+from stealtime.hosts.client import AtAddress, Client, LaboratoryClient
 from stealtime.hosts.laboratory import Laboratory, refuse_without_root
 from stealtime.hosts.lent_testbed import LentTestbed, lent_testbed, refuse_foreign
 from stealtime.hosts.setting_up import accelerator_of, refuse_stand
 from stealtime.hosts.stand import HOSTS, Stand
+from stealtime.hosts.testbed import Testbed
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement
+from stealtime.studies.telephony.parameters import DEFAULT_ADVERTISEMENT_NS, ServerParameters
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, Fronts, laboratory_fronts
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.model import Place
@@ -42,12 +42,14 @@ def refuse(boot: PlannedBoot, placement: Placement) -> None:
 
 
 @asynccontextmanager
-async def telephony_stage(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator[ServerStage]:
+async def set_up(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator[ServerStage]:
     """Set up the hosts and their networks, or borrow those of the scenario; see ``campaigns.probe.Stage``."""
     find_sipp()
     if placement.hosts is not None:
         async with lent_testbed(boot.platform, placement.hosts, folder) as lent:
-            yield ServerStage(boot, placement, folder, lent.folder, _places_on(lent))
+            # Phones, and the store of replicated servers, are on this machine.
+            new_place = _places_on(lent, lambda: _fronts_here(lent), lambda: lent.client)
+            yield ServerStage(boot, placement, folder, lent.folder, new_place)
         return
     accelerator = _accelerator_of(boot.platform)
     async with entered_in_thread(_laboratory(boot)) as laboratory:
@@ -61,29 +63,29 @@ def _places_in(laboratory: Laboratory, accelerator: str | None) -> NewPlace:
     if accelerator is None:
         return lambda _serial, _wanted: NativePlace(laboratory)
     stand = Stand(laboratory, accelerator=accelerator)
+    return _places_on(stand, lambda: laboratory_fronts(laboratory, stand.client), lambda: store_node(laboratory, stand))
 
-    def new_place(serial: int, wanted: Mapping[str, JsonValue]) -> Place:
+
+def _places_on(testbed: Testbed, new_fronts: Callable[[], Fronts], new_store: Callable[[], Client]) -> NewPlace:
+    """Have servers on hosts.
+
+    Args:
+        testbed: Those hosts.
+        new_fronts: Gives the first stage of two.
+        new_store: Gives where replicated servers store their calls.
+    """
+
+    def new_place(serial: int, wanted: ServerParameters) -> Place:
         # The register remembers the last one of a name.
-        name = f"sip{serial}"
-        if "primaries" in wanted:
-            return TwoStagePlace.of_parameters(stand, laboratory_fronts(laboratory, stand.client), name, wanted)
-        if wanted["mode"] == "replicated":
-            return ReplicatedPlace.of_parameters(stand, name, wanted, store_node(laboratory, stand))
-        return GuestPlace.of_parameters(stand, name, wanted)
-
-    return new_place
-
-
-def _places_on(lent: LentTestbed) -> NewPlace:
-    """Have servers on lent hosts; phones, and the store of replicated servers, are on this machine."""
-
-    def new_place(serial: int, wanted: Mapping[str, JsonValue]) -> Place:
-        name = f"sip{serial}"
-        if "primaries" in wanted:
-            return TwoStagePlace.of_parameters(lent, _fronts_here(lent), name, wanted)
-        if wanted["mode"] == "replicated":
-            return ReplicatedPlace.of_parameters(lent, name, wanted, lent.client)
-        return GuestPlace.of_parameters(lent, name, wanted)
+        name, interval_ns = f"sip{serial}", wanted.interval_ns
+        if wanted.primaries is not None:
+            # The last one is still to be added.
+            first = wanted.primaries - 1
+            return TwoStagePlace(testbed, new_fronts(), name, wanted.mode, primaries=first, interval_ns=interval_ns)
+        if wanted.mode == "replicated":
+            advertisement_ns = interval_ns or DEFAULT_ADVERTISEMENT_NS
+            return ReplicatedPlace(testbed, name, advertisement_ns=advertisement_ns, store=new_store())
+        return GuestPlace(testbed, name, wanted.mode, interval_ns=interval_ns, roles=wanted.roles)
 
     return new_place
 
@@ -120,6 +122,6 @@ def _accelerator_of(platform: str) -> str | None:
 def _laboratory(boot: PlannedBoot) -> Laboratory:
     """Give the networks for the cells of a boot; those of one stage are smaller."""
     hosts: tuple[str, ...] = (*HOSTS, STORE_HOST)
-    if not any("primaries" in planned.cell.parameters for planned in boot.cells):
+    if all(ServerParameters.of(planned.cell).primaries is None for planned in boot.cells):
         return Laboratory(hosts)
     return Laboratory(tuple(dict.fromkeys((*hosts, *PRIMARY_HOSTS))), FIRST_STAGE_NODES)

@@ -11,11 +11,10 @@ import re
 import selectors
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import psutil
-from pydantic import JsonValue
 
 from stealtime.hosts.client import Client, LaboratoryNode
 from stealtime.hosts.guest import Fault, Guest
@@ -27,9 +26,9 @@ from stealtime.lab.image.debian_programs import command_in
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.replication import ReplicaConfiguration, store_options
 from stealtime.studies.telephony.appliance.root import REDIS, obtain_root
+from stealtime.studies.telephony.parameters import Mode
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.guest import machine_of
-from stealtime.studies.telephony.place.model import Mode
 from stealtime.vocabulary.errors import StealtimeError
 
 STORE_HOST = "c"
@@ -70,16 +69,6 @@ class ReplicatedPlace:
         self._log = testbed.folder / "store.log"
         self._own_addresses = (testbed.address(_OWN[0]), testbed.address(_OWN[1]))
         self.guests = [self._replica(f"{name}-{number}", number, advertisement_ns) for number in range(len(_OWN))]
-
-    @classmethod
-    def of_parameters(
-        cls, testbed: Testbed, name: str, parameters: Mapping[str, JsonValue], store: Client
-    ) -> "ReplicatedPlace":
-        """Make one of the parameters of a cell, whose interval is that of advertisements."""
-        interval_ns = parameters["interval_ns"]
-        if not isinstance(interval_ns, int):
-            raise TypeError(f"{interval_ns!r} is not a number")
-        return cls(testbed, name, advertisement_ns=interval_ns, store=store)
 
     def start(self) -> None:
         """Start the store and boot both guests; does not wait."""

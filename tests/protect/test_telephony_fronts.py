@@ -16,12 +16,13 @@ from stealtime.hosts.laboratory import CLIENT, Laboratory
 from stealtime.hosts.namespace_testbed import HOSTS
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.names import DOMAIN
+from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, NAMES_NODE, laboratory_fronts
 from stealtime.studies.telephony.place.location import locate
 from stealtime.studies.telephony.place.native_server import NativeServer
 from stealtime.studies.telephony.registrations.load import Load, finish_load, registering, unknown_users
-from stealtime.studies.telephony.sipp.program import Transport, start_sipp, widen_ports
+from stealtime.studies.telephony.sipp.program import start_sipp, widen_ports
 from stealtime.vocabulary.errors import StealtimeError
 
 pytestmark = [

@@ -18,10 +18,11 @@ from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
 from stealtime.hosts.waiting import poll
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.calls.sessions import attempt_sessions
+from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.registrations.load import Load, fresh_names, run_load, unknown_users
-from stealtime.studies.telephony.sipp.program import Transport, widen_ports
+from stealtime.studies.telephony.sipp.program import widen_ports
 from stealtime.vocabulary.errors import StealtimeError
 
 pytestmark = [

@@ -11,11 +11,13 @@ from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.overrides import Overrides, apply_overrides, refuse_difference, shorten
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import plan
+from stealtime.campaigns.probe_options import probe_options
 from stealtime.store.model import PlatformRecord
 from stealtime.vocabulary import quantities
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 HOST = HostCpus((0, 1))
+LOOP, THREADS, _ = probe_options()
 TICK = '[[probes]]\nprobe = "tick"\nduration = "5s"\n'
 
 
@@ -145,13 +147,13 @@ def test_options_change_the_campaign() -> None:
     changed = apply_overrides(
         find_campaign("quick"),
         Overrides(
-            platforms=("native",), probes=("switch",), duration_ns=10**9, of_probes={"--threads": [2, 4]}, priority=90
+            platforms=("native",), probes=("switch",), duration_ns=10**9, of_probes={THREADS: [2, 4]}, priority=90
         ),
     )
     assert changed.platforms == ["native"]
     (switch,) = changed.probes
     assert switch.duration_ns == 10**9
-    assert [parameters["threads"] for parameters in switch.parameter_sets()] == [2, 4]
+    assert [one.stored["threads"] for one in switch.parameter_sets()] == [2, 4]
     assert changed.priority == 90
 
 
@@ -160,7 +162,7 @@ def test_durations_and_sizes_that_were_read_are_not_turned_to_text_and_read_agai
 ) -> None:
     campaign = find_campaign("hyperv2013")
     monkeypatch.delattr(quantities, "_parse")
-    changed = apply_overrides(campaign, Overrides(duration_ns=10**9, of_probes={"--loop": 5_000}, repetitions=3))
+    changed = apply_overrides(campaign, Overrides(duration_ns=10**9, of_probes={LOOP: 5_000}, repetitions=3))
     assert {cells.duration_ns for cells in changed.probes} == {10**9}
     assert changed.memory_bytes == campaign.memory_bytes
 
@@ -169,8 +171,8 @@ def test_durations_and_sizes_that_were_read_are_not_turned_to_text_and_read_agai
     ("overrides", "message"),
     [
         (Overrides(probes=("tack",)), "'tack'"),
-        (Overrides(probes=("tick",), of_probes={"--threads": [2]}), "--threads"),
-        (Overrides(of_probes={"--threads": [1]}), "threads cannot be 1"),
+        (Overrides(probes=("tick",), of_probes={THREADS: [2]}), "--threads"),
+        (Overrides(of_probes={THREADS: [1]}), "threads cannot be 1"),
         (Overrides(priority=100), "priority cannot be 100"),
     ],
 )
@@ -294,5 +296,5 @@ def test_rt_throttling_is_lifted_where_the_campaign_says(written: str, lifted: l
 def test_a_key_of_an_earlier_version_is_read_with_a_hint(caplog: pytest.LogCaptureFixture) -> None:
     table = '[[probes]]\nprobe = "failover"\nduration = "5s"\n'
     (cells,) = read_campaign(f'name = "x"\n{table}blow = ["silent"]\n', "mine.toml").probes  # old name
-    assert [one["fault"] for one in cells.parameter_sets()] == ["silent"]
+    assert [one.stored["fault"] for one in cells.parameter_sets()] == ["silent"]
     assert "hint: mine.toml: the key `blow` of the probe failover is called `fault` now" in caplog.text

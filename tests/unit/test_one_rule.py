@@ -57,9 +57,15 @@ RESULTS: dict[str, Result] = {
 }
 """Of the probes of drivers; what an agent measured is not read where it may not be used."""
 PARAMETERS: dict[str, dict[str, Any]] = {
-    "tick": {"loop_ns": 68_000}, "switch": {"threads": 2}, "wakeup": {"interval_ns": MS}, "contend": {"tasks": 8},
+    "tick": {"loop_ns": 68_000}, "switch": {"threads": 2}, "wakeup": {"interval_ns": MS},
+    "contend": {"tasks": 8, "iterations": 9},
+    "rtload": {"policy": "fifo", "loop_ns": 68_000, "law": "light-uniform", "tasks_per_cpu": 1},
     "call": {"streams": 1, "mode": "off"}, "call-failover": {"streams": 1, "mode": "net", "interval_ns": MS},
-    "roundtrip": {"mode": "net", "interval_ns": MS},
+    "registration-rate": {"mode": "off", "transport": "udp"}, "session-rate": {"mode": "off"},
+    "register": {"mode": "off", "transport": "udp", "rate_per_s": 100},
+    "register-failover": {"mode": "net", "transport": "udp", "rate_per_s": 100},
+    "two-stage-failover": {"mode": "net", "primaries": 2, "transport": "udp", "rate_per_s": 100},
+    "roundtrip": {"mode": "net", "interval_ns": MS}, "failover": {"mode": "net", "interval_ns": MS, "fault": "killed"},
 }  # fmt: skip
 PROBES = sorted(registry.probes())
 

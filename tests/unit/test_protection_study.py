@@ -98,7 +98,7 @@ def played(platforms: list[ScriptedPlatform], monkeypatch: pytest.MonkeyPatch) -
     async def play(_boot: PlannedBoot, _placement: Placement, _folder: Path) -> AsyncIterator[ScriptedDriver]:
         yield script
 
-    monkeypatch.setattr(driver, "protected", play)
+    monkeypatch.setattr(driver, "set_up", play)
     return script
 
 
@@ -264,7 +264,7 @@ async def test_a_platform_that_cannot_be_protected_is_refused(tmp_path: Path) ->
     boot = PlannedBoot("uml", "protected", 1, ())
     placement = Placement("protected", 1, ((0, 1),), (0, 1), (0,))
     with pytest.raises(StealtimeError, match="not to be had as uml"):
-        async with driver.protected(boot, placement, tmp_path):
+        async with driver.set_up(boot, placement, tmp_path):
             pytest.fail("nothing must be booted")
 
 

@@ -13,6 +13,7 @@ from pydantic import JsonValue, ValidationError
 from scripted_agent import ITERATIONS_A_US, ScriptedPlatform
 from scripted_tasks import LATENCY_NS, START_TSC, THREAD_ID, UNITS_A_NS
 
+from stealtime.campaigns.short import short_model
 from stealtime.report.comparing import compare
 from stealtime.schedulability.generation import Recipe, generate
 from stealtime.store.model import Cell
@@ -21,7 +22,7 @@ from stealtime.studies.realtime.analysis.cell import tail_of
 from stealtime.studies.realtime.analysis.jobs import read_jobs
 from stealtime.studies.realtime.analysis.model import RealTimeCell
 from stealtime.studies.realtime.analysis.shares import clustered_share, wilson_share
-from stealtime.studies.realtime.probes import RTLOAD, RtloadCells, ShortRtload
+from stealtime.studies.realtime.probes import RTLOAD, RtloadCells
 from stealtime.studies.realtime.results import JobsOfTasks
 from stealtime.studies.realtime.wording import describe, in_common
 from stealtime.wire.message import ProbeRequest
@@ -41,8 +42,7 @@ def asked(request: ProbeRequest) -> RtloadProbe:
 
 
 def request_of(of: RtloadCells, repetition: int = 1) -> RtloadProbe:
-    assert RTLOAD.request is not None
-    return asked(RTLOAD.request(of.parameter_sets()[0], LOOP, repetition))
+    return of.parameter_sets()[0].request(LOOP, repetition)
 
 
 def test_a_drawn_set_is_the_one_that_sched_generate_draws_and_each_repetition_has_the_next_seed() -> None:
@@ -85,19 +85,24 @@ def test_a_budget_is_a_share_of_the_cost_up_to_the_deadline() -> None:
 
 def test_each_number_of_tasks_is_a_cell_and_a_given_set_is_named_without_its_tasks() -> None:
     drawn = cells(law="light-uniform", k=[1, 5], polluters=2).parameter_sets()
-    assert [one["tasks_per_cpu"] for one in drawn] == [1, 5]
-    assert drawn[0] == {
+    assert [one.tasks_per_cpu for one in drawn] == [1, 5]
+    assert drawn[0].stored == {
         "law": "light-uniform", "loop_ns": 68_000, "policy": "fifo", "polluters": 2, "tasks_per_cpu": 1
     }  # fmt: skip
     (given,) = cells(set="two", tasks=TWO).parameter_sets()
-    cell = Cell(platform="uml", scenario="alone", probe="rtload", parameters=given)
+    cell = Cell(platform="uml", scenario="alone", probe="rtload", parameters=given.stored)
     assert cell.trial_id(2) == "uml.alone.rtload-68us-fifo-two.r2"
-    assert RTLOAD.describe(given) == "rtload, two, fifo"
-    assert RTLOAD.describe(drawn[1]) == "rtload, 5 tasks light-uniform, fifo, polluters 2"
+    assert RTLOAD.describe(given.stored) == "rtload, two, fifo"
+    assert RTLOAD.describe(drawn[1].stored) == "rtload, 5 tasks light-uniform, fifo, polluters 2"
 
 
 def test_short_replaces_the_numbers_of_tasks() -> None:
-    assert ShortRtload.model_validate({"k": [2]}).changes() == {"max_samples": None, "tasks_per_cpu": [2]}
+    short = short_model().model_validate({"rtload": {"k": [2], "law": "light-uniform"}}).of("rtload")
+    assert short.changes() == {"max_samples": None, "laws": ["light-uniform"], "tasks_per_cpu": [2]}
+    wrongs: list[dict[str, object]] = [{"k": [0]}, {"k": []}, {"law": []}, {"policy": "fifo"}]
+    for wrong in wrongs:
+        with pytest.raises(ValidationError):
+            short_model().model_validate({"rtload": wrong})
 
 
 @pytest.mark.parametrize(
@@ -129,7 +134,7 @@ def test_what_is_no_task_set_is_refused(keys: dict[str, object], words: str) -> 
 
 def test_an_over_utilized_set_is_let_in_where_the_rule_says_so() -> None:
     over = cells(set="over", over_utilized="keep", tasks=[{"cost": "6ms", "period": "10ms"}] * 2)
-    assert over.parameter_sets()[0]["over_utilized"] == "keep"
+    assert over.parameter_sets()[0].over_utilized == "keep"
     assert sum(task.cost_ns for task in request_of(over).tasks) == 12_000_000
 
 

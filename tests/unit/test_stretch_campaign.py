@@ -21,7 +21,7 @@ from stealtime.store.model import PlatformRecord
 from stealtime.store.run import Trial, find_run
 from stealtime.studies.stretch.analysis.cell import summarize_cell
 from stealtime.studies.stretch.analysis.model import StretchCell
-from stealtime.studies.stretch.probes import CONTEND
+from stealtime.studies.stretch.probes import ContendParameters
 from stealtime.studies.stretch.results import Contention
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent, Reading, Value
@@ -68,8 +68,7 @@ def test_two_guests_are_favoured_whatever_the_size_of_the_machine() -> None:
 def test_a_plan_expects_as_much_more_time_as_there_are_guests_for_each_cpu() -> None:
     found = planned(2, "native", "uml")
     first = next(one for one in found.cells if one.cell.platform == "uml")
-    assert CONTEND.expected_ns is not None
-    one_cpu_s = CONTEND.expected_ns(first.cell.parameters) / 1e9
+    one_cpu_s = ContendParameters.of(first.cell).expected_ns / 1e9
     # Natively on two CPUs; one guest; two on two; and three times four on two.
     assert estimate(found, History()).measuring_s == pytest.approx(6 * one_cpu_s * (1 / 2 + 1 + 1 + 3 * 2))
 
@@ -92,11 +91,11 @@ def test_a_campaign_that_is_possible_for_none_of_its_platforms_says_so() -> None
 
 def test_only_the_amount_of_work_and_what_is_not_as_usual_stands_in_the_name_of_a_cell() -> None:
     (cells,) = shorten(find_campaign("stretch")).probes
-    assert cells.parameter_sets() == [{"iterations": 10, "tasks": 8}]
+    assert [one.stored for one in cells.parameter_sets()] == [{"iterations": 10, "tasks": 8}]
     quiet = cells.model_copy(update={"io_mean_ns": "none", "lock_percent": 50})
-    assert quiet.parameter_sets() == [{"io_mean_ns": 0, "iterations": 10, "lock_percent": 50, "tasks": 8}]
-    assert CONTEND.request is not None
-    request = CONTEND.request(quiet.parameter_sets()[0], {}, 1)
+    (parameters,) = quiet.parameter_sets()
+    assert parameters.stored == {"io_mean_ns": 0, "iterations": 10, "lock_percent": 50, "tasks": 8}
+    request = parameters.request({}, 1)
     assert request.model_dump() == {
         "name": "contend", "tasks": 8, "iterations": 10, "collection_bytes": 1 << 20, "searches": 60, "io_mean_ns": 0,
         "io_spread_percent": 100, "lock_percent": 50, "lock_searches": 1, "seed": 1, "each_iteration": True,

@@ -12,12 +12,12 @@ from stealtime.campaigns.overrides import shorten
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import plan
 from stealtime.hosts.process_times import thread_times_ns
-from stealtime.store.model import PlatformRecord
+from stealtime.store.model import Cell, PlatformRecord
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.root import Role
+from stealtime.studies.telephony.parameters import Mode
 from stealtime.studies.telephony.place.answering import complaint
 from stealtime.studies.telephony.place.guest import mode_of
-from stealtime.studies.telephony.place.model import Mode
 from stealtime.studies.telephony.registrations.failover import over_time, silence_ns
 from stealtime.studies.telephony.registrations.load import Load, first_times
 from stealtime.studies.telephony.registrations.saturation import HELD_TRIES, STEPS_MAX, Attempt, search
@@ -106,10 +106,14 @@ LOG = (
 
 
 def test_a_saturation_is_searched_for_a_share_of_one_that_nobody_knows() -> None:
-    share: dict[str, JsonValue] = {"share": 0.5, "transport": "tcp-one", "mode": "net"}
-    assert unknown_saturation(share, {"udp": 400.0}) == "tcp-one"
-    assert unknown_saturation(share, {"tcp-one": 400.0}) is None
-    assert unknown_saturation({"rate_per_s": 100, "transport": "udp"}, {}) is None
+    def unknown(probe: str, **parameters: JsonValue) -> str | None:
+        cell = Cell(platform="native", scenario="telephony", probe=probe, parameters={"mode": "net", **parameters})
+        return unknown_saturation(cell, {"udp": 400.0})
+
+    assert unknown("register", share=0.5, transport="tcp-one") == "tcp-one"
+    assert unknown("register", share=0.5, transport="udp") is None
+    assert unknown("register", rate_per_s=100, transport="tcp-one") is None
+    assert unknown("call", streams=10) is None
 
 
 def test_sipps_log_is_read_by_user_on_the_monotonic_clock() -> None:
@@ -253,7 +257,7 @@ def test_native_servers_are_planned_without_protection_alone() -> None:
 def test_the_short_form_replaces_what_its_tables_say() -> None:
     short = shorten(find_campaign("telephony2011"))
     assert short.repetitions == 1
-    sets = {cells.probe: cells.parameter_sets() for cells in short.probes}
+    sets = {cells.probe: [one.stored for one in cells.parameter_sets()] for cells in short.probes}
     assert sets["registration-rate"] == [{"mode": "off", "transport": "udp"}]
     assert [one["share"] for one in sets["register"] if one["mode"] == "off"] == [0.5, 0.9]
     assert [one["mode"] for one in sets["register-failover"]] == ["net"]
@@ -284,7 +288,7 @@ def test_two_guests_are_planned_where_a_mode_needs_them_and_not_natively() -> No
 @pytest.mark.parametrize("probe", ["call", "call-failover"])
 def test_a_campaign_has_whole_calls_of_two_streams(probe: str) -> None:
     text = f'name = "x"\nscenarios = ["telephony"]\n[[probes]]\nprobe = "{probe}"\nduration = "1s"\n'
-    assert read_campaign(text + "streams = [2, 4000]\n", "f").probes[0].parameter_sets()[0]["streams"] == 2
+    assert read_campaign(text + "streams = [2, 4000]\n", "f").probes[0].parameter_sets()[0].stored["streams"] == 2
     for streams in (0, 1, 11, 4002):
         with pytest.raises(UsageError, match="streams"):
             read_campaign(f"{text}streams = [{streams}]\n", "f")

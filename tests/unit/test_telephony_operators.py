@@ -97,7 +97,7 @@ def test_advertisements_are_the_interval_of_replicated_servers_alone() -> None:
             "advertisement": ["100ms", "1s"],
         }
     )
-    found = [(one["mode"], one["interval_ns"]) for one in cells.parameter_sets()]
+    found = [(one.stored["mode"], one.stored["interval_ns"]) for one in cells.parameter_sets()]
     assert found == [("net", 100_000_000), ("replicated", 100_000_000), ("replicated", 1_000_000_000)]
 
 

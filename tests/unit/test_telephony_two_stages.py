@@ -137,6 +137,6 @@ def test_a_deployment_is_named_by_how_many_primaries_it_has_when_the_host_dies()
     cells = TwoStageFailoverCells.model_validate(
         {"probe": "two-stage-failover", "duration": "1s", "primaries": [2, 3], "mode": ["net", "no-net"]}
     )
-    assert [(one["mode"], one["primaries"]) for one in cells.parameter_sets()] == [
+    assert [(one.stored["mode"], one.stored["primaries"]) for one in cells.parameter_sets()] == [
         ("net", 2), ("net", 3), ("no-net", 2), ("no-net", 3),
     ]  # fmt: skip

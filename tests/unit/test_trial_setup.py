@@ -25,7 +25,7 @@ from stealtime.store.results import read_as
 from stealtime.store.run import Run, Trial
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap
 from stealtime.store.tables import read_description
-from stealtime.studies.stretch.probes import CONTEND, ContendCells
+from stealtime.studies.stretch.probes import ContendCells
 from stealtime.studies.stretch.results import Contention
 from stealtime.vocabulary.alignment import Alignment
 from stealtime.vocabulary.errors import StealtimeError
@@ -162,8 +162,7 @@ async def test_the_tables_of_a_neighbours_work_do_not_pile_up(tmp_path: Path) ->
     bench = Bench(tmp_path, [ScriptedPlatform("uml")], ALIKE)
     placement = bench.plan.places.here["together"]
     probe = ContendCells.model_validate({"probe": "contend", "duration": "1s"}).parameter_sets()[0]
-    assert CONTEND.request is not None
-    asked = RunTrial(trial=1, probe=CONTEND.request(probe, {}, 1), cpus=[0], priority=0, duration_ns=10**9)
+    asked = RunTrial(trial=1, probe=probe.request({}, 1), cpus=[0], priority=0, duration_ns=10**9)
     work = Work(asked, uses_every_cpu=True, needs=("iterations",), deadline_s=10)
     under_test = MachineRequest(((0, 1),), (0,), tmp_path)
     async with neighbours(placement, ScriptedPlatform("uml"), under_test) as around:

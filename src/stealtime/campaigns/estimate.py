@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.planner import Plan
-from stealtime.campaigns.registry import probes
+from stealtime.campaigns.registry import parameters_of, probes
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import SAME_WORK
 from stealtime.store.model import Cell, TrialRecord
@@ -45,10 +45,8 @@ class History:
         seen = self.overhead_s.get((cell.platform, cell.probe, cell.traced))
         if seen is not None:
             return seen
-        probe = probes().get(cell.probe)
-        if probe is not None and probe.beyond_s is not None:
-            return probe.beyond_s(cell.parameters, duration_s)
-        return traits_of(cell.platform).overhead_s[cell.traced]
+        beyond_s = parameters_of(cell).beyond_s(duration_s)
+        return traits_of(cell.platform).overhead_s[cell.traced] if beyond_s is None else beyond_s
 
 
 @dataclass(frozen=True)
@@ -106,12 +104,12 @@ def _expected_ns(cell: Cell, duration_ns: int, guests: Sequence[Sequence[Sequenc
         duration_ns: What it may take.
         guests: Of each that does the work, where each virtual CPU may run.
     """
-    probe = probes().get(cell.probe)
-    if probe is None or probe.expected_ns is None:
+    expected_ns = parameters_of(cell).expected_ns if cell.probe in probes() else None
+    if expected_ns is None:
         return duration_ns
     vcpus = [cpus for each_vcpu in guests for cpus in each_vcpu]
     cpus_used = min(len(vcpus), len({cpu for cpus in vcpus for cpu in cpus}))
-    return min(duration_ns, probe.expected_ns(cell.parameters) * len(guests) / cpus_used)
+    return min(duration_ns, expected_ns * len(guests) / cpus_used)
 
 
 def _boot_s(boot: PlannedBoot, plan: Plan, history: History) -> float:

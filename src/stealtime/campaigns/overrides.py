@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.probe import given
-from stealtime.campaigns.registry import probes
+from stealtime.campaigns.probe_options import ProbeOption
 from stealtime.lab.scenarios.model import SCENARIOS
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.plain_errors import plain_message
@@ -34,8 +34,8 @@ class Overrides:
     """``off``, ``on`` or ``both``, for all probes."""
     duration_ns: int | None = None
     max_samples: int | None = None
-    of_probes: Mapping[str, object] = field(default_factory=dict)
-    """Options that are about one probe, such as ``--loop``, with the value of the probe's key."""
+    of_probes: Mapping[ProbeOption, object] = field(default_factory=dict)
+    """Options that are about one probe, with the value of its field."""
     priority: int | None = None
     repetitions: int | None = None
     kernel: str | None = None
@@ -86,26 +86,15 @@ def apply_overrides(campaign: Campaign, overrides: Overrides) -> Campaign:
         kept = [cells for cells in kept if cells.probe in overrides.probes]
     left = {cells.probe for cells in kept}
     own: dict[str, dict[str, object]] = {name: {} for name in left}
-    for name, probe in probes().items():
-        for option in probe.options.keys() & overrides.of_probes.keys():
-            if name not in left:
-                raise UsageError(f"{option} is about the probe {name!r}, which is not measured here")
-            own[name][probe.options[option]] = overrides.of_probes[option]
-    everywhere = _given(
-        {"duration_ns": overrides.duration_ns, "max_samples": overrides.max_samples, "tracing": overrides.tracing}
-    )
-    changes = _given(
-        {
-            "platforms": list(overrides.platforms) or None,
-            "scenarios": list(overrides.scenarios) or None,
-            "tracing": overrides.tracing,
-            "priority": overrides.priority,
-            "repetitions": overrides.repetitions,
-            "kernel": overrides.kernel,
-            "cell_timeout_ns": overrides.cell_timeout_ns,
-            "lift_rt_throttling": overrides.lift_rt_throttling or None,
-        }
-    )
+    for option, value in overrides.of_probes.items():
+        if option.probe not in left:
+            raise UsageError(f"{option.flags[0]} is about the probe {option.probe!r}, which is not measured here")
+        own[option.probe][option.field] = value
+    everywhere = given(overrides, ("duration_ns", "max_samples", "tracing"))
+    changes = given(overrides, ("tracing", "priority", "repetitions", "kernel", "cell_timeout_ns"))
+    changes |= {name: list(some) for name in ("platforms", "scenarios") if (some := getattr(overrides, name))}
+    if overrides.lift_rt_throttling:
+        changes["lift_rt_throttling"] = True
     changes["probes"] = [cells.model_copy(update=everywhere | own[cells.probe]) for cells in kept]
     changed = campaign.model_copy(update=changes)
     try:
@@ -144,7 +133,3 @@ def refuse_difference(before: dict[str, Any], now: dict[str, Any]) -> None:
                 f"the campaign differs from the run's in {key!r}{values if len(values) <= _VALUES_SHOWN else ''}",
                 hint="resume without naming a campaign or options, or begin a new run",
             )
-
-
-def _given(changes: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in changes.items() if value is not None}

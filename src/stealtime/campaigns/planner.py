@@ -4,13 +4,11 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pydantic import JsonValue
-
 from stealtime.campaigns.aliases import alias_words, resolve
 from stealtime.campaigns.model import USABLE, Campaign
+from stealtime.campaigns.parameters import Parameters
 from stealtime.campaigns.places import HostCpus, Places, SkippedScenario, find_places
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
-from stealtime.campaigns.probe import Driver
 from stealtime.campaigns.registry import probes
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.processors import CpuSets
@@ -222,8 +220,8 @@ def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) ->
             continue
         tracing = campaign.tracing_of(cells)
         driver = probes()[cells.probe].driver
-        for parameters in cells.parameter_sets():
-            if driver is not None and not _suits(driver, platform, campaign.scenario(scenario), parameters):
+        for own in cells.parameter_sets():
+            if driver is not None and not _suits(platform, campaign.scenario(scenario), own):
                 continue
             variants = [tracing == "on"]
             if tracing == "both":
@@ -232,7 +230,7 @@ def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) ->
                 pairs += 1
             for traced in variants:
                 cell = Cell(
-                    platform=platform, scenario=scenario, probe=cells.probe, parameters=parameters, traced=traced
+                    platform=platform, scenario=scenario, probe=cells.probe, parameters=own.stored, traced=traced
                 )
                 planned.append(PlannedCell(cell, repetition, cells.duration_ns, cells.max_samples))
     return tuple(planned)
@@ -254,10 +252,10 @@ def _is_measured_in(probe: str, scenario: Scenario) -> bool:
     return all(other.driver is None or scenario.name != other.driver.scenario for other in probes().values())
 
 
-def _suits(driver: Driver, platform: str, scenario: Scenario, parameters: Mapping[str, JsonValue]) -> bool:
-    """Tell whether a driver has this cell on a platform: those over ssh are hosts, and only there."""
+def _suits(platform: str, scenario: Scenario, parameters: Parameters) -> bool:
+    """Tell whether a stage has this cell on a platform: those over ssh are hosts, and only there."""
     traits = traits_of(platform)
-    return traits.is_remote == (scenario.hosts is not None) and driver.suits(traits, parameters)
+    return traits.is_remote == (scenario.hosts is not None) and parameters.suits(traits)
 
 
 def _refuse_unmeasured(campaign: Campaign, measured: Collection[str]) -> None:

@@ -1,25 +1,26 @@
 """What a study registers for a probe: its tables in a campaign file, and its request to the agent."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import AfterValidator, Field, JsonValue
 
+from stealtime.campaigns.parameters import Parameters
 from stealtime.store.durations import DURATIONS
 from stealtime.store.result_kinds import ResultKind, Streams
 from stealtime.vocabulary.quantities import NANOSECONDS, DurationNs
 from stealtime.vocabulary.toml_table import Table
-from stealtime.wire.message import ExtraGroup, ProbeRequest
+from stealtime.wire.message import ExtraGroup
 
 if TYPE_CHECKING:
     from stealtime.campaigns.booted import Booted, TrialSetup
     from stealtime.campaigns.planned import PlannedBoot
     from stealtime.lab.platforms.model import Machine
-    from stealtime.lab.platforms.traits import PlatformTraits
     from stealtime.lab.scenarios.placement import Placement
 
 Tracing = Literal["off", "on", "both"]
@@ -44,6 +45,8 @@ TrialDurationNs = Annotated[DurationNs, AfterValidator(_at_most_a_year)]
 class ProbeCells(Table):
     """``[[probes]]``: a few cells of one probe."""
 
+    parameters: ClassVar[type[Parameters]]
+    """Of its cells."""
     renamed: ClassVar[Mapping[str, str]] = {}
     """Keys that earlier versions had, and what they are called now."""
 
@@ -58,11 +61,11 @@ class ProbeCells(Table):
     probe: str
     """The name of the probe."""
 
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """Give the parameters of each cell, as ``store.model.Cell`` names them."""
-        return self.combined()
+    def parameter_sets(self) -> Sequence[Parameters]:
+        """Give the parameters of each cell."""
+        return [self.parameters(**one) for one in self.combined()]
 
-    def combined(self, leave_out: Collection[str] = ()) -> list[dict[str, JsonValue]]:
+    def combined(self, leave_out: Collection[str] = ()) -> list[dict[str, Any]]:
         """Give every combination of the values of its own fields, of which a list gives several and None none."""
         own = [name for name in type(self).model_fields if name not in {*ProbeCells.model_fields, *leave_out}]
         given = {name: value for name in own if (value := getattr(self, name)) is not None}
@@ -85,28 +88,9 @@ class ShortProbe(Table):
         return {"max_samples": self.max_samples, **given(self, type(self).model_fields)}
 
 
-def given(table: Table, names: Iterable[str]) -> dict[str, Any]:
+def given(table: object, names: Iterable[str]) -> dict[str, Any]:
     """Give the fields that are not None; durations stay numbers, which ``model_dump`` would write as text."""
     return {name: value for name in names if (value := getattr(table, name)) is not None}
-
-
-def whole(value: JsonValue) -> int:
-    """Give a parameter that was a whole number when the campaign was read."""
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What is asked of a probe beside its parameters."""
-
-    duration_ns: int
-    """How long to measure."""
-    priority: int
-    """Of SCHED_FIFO; 0 is ordinary scheduling."""
-    repetition: int
-    """From 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,16 +101,20 @@ class Driver:
     """The only builtin one that its probes are measured in, and no others are."""
     takes_real_hosts: bool = False
     """Whether its probes are measured in scenarios with ``hosts``, too, on platforms over ssh."""
-    boot: "Callable[[PlannedBoot, Placement, Path], AbstractAsyncContextManager[Booted]]"
-    """Sets up what the trials of a boot need, with a folder for logs until they are stored; leaving it ends all of it.
+    module: str
+    """Has its ``set_up`` and ``refuse``, and is loaded once one of them is asked for."""
 
-    It raises ``StealtimeError`` if that cannot be had."""
-    refuse: "Callable[[PlannedBoot, Placement], None]" = lambda _boot, _placement: None
-    """Raises ``StealtimeError`` if what a boot needs cannot be had, as far as that is known without setting anything
-    up: the platform, rights and programs. Asked before a run begins."""
-    suits: "Callable[[PlatformTraits, Mapping[str, JsonValue]], bool]" = lambda _traits, _parameters: True
-    """Whether a cell of these parameters can be had on a platform: a native server is not protected, for one. Others
-    are left out of the plan."""
+    def boot(self, boot: "PlannedBoot", placement: "Placement", folder: Path) -> "AbstractAsyncContextManager[Booted]":
+        """Set up what the trials of a boot need, with a folder for logs until they are stored; leaving it ends it all.
+
+        It raises ``StealtimeError`` if that cannot be had."""
+        made: AbstractAsyncContextManager[Booted] = import_module(self.module).set_up(boot, placement, folder)
+        return made
+
+    def refuse(self, boot: "PlannedBoot", placement: "Placement") -> None:
+        """Raise ``StealtimeError`` if what a boot needs cannot be had, as far as that is known without setting anything
+        up: the platform, rights and programs. Asked before a run begins."""
+        import_module(self.module).refuse(boot, placement)
 
 
 class Companion(Protocol):
@@ -149,20 +137,10 @@ class Probe:
     name: str
     cells: type[ProbeCells]
     """Its table in ``[[probes]]``."""
-    request: Callable[[Mapping[str, JsonValue], Mapping[int, int], int], ProbeRequest] | None = None
-    """Makes what the agent is asked for, of a cell's parameters, of the iterations of each length of busy loop, and of
-    the number of the repetition, from 1. None where a driver carries it out."""
     driver: Driver | None = None
-    short: type[ShortProbe] = ShortProbe
-    """Its table in ``[short]``."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Options of ``run`` that are about this probe alone, each with the field of its table."""
-    expected_ns: Callable[[Mapping[str, JsonValue]], int] | None = None
-    """How long one CPU about takes for a trial of these parameters where its duration is but a limit; None takes the
-    duration."""
-    beyond_s: Callable[[Mapping[str, JsonValue], float], float] | None = None
-    """What a trial of these parameters and of a duration in seconds takes beyond it, where no run on this host tells;
-    None takes what is usual on the platform."""
+    """What carries its trials out; None for an agent, by the ``request`` of their parameters."""
+    short: tuple[str, ...] = ()
+    """The fields of its table that ``[short]`` may replace, too."""
     uses_every_cpu: bool = False
     """Whether it measures on all CPUs of the machine, and not on one alone."""
     is_busy: bool = False
@@ -174,11 +152,6 @@ class Probe:
     threshold makes sense, and is refused."""
     result: ResultKind = DURATIONS
     """What comes out of a trial, and how it is kept."""
-    refuse: Callable[[Mapping[str, JsonValue], Asked], None] = lambda _parameters, _asked: None
-    """Raises ``UsageError`` where the agent would refuse a trial (``Probe::validate`` and ``validate_priority`` in
-    ``crates/probe``). Asked of every cell before a run begins: else it would be known after a boot only."""
-    memory_bytes: Callable[[Mapping[str, JsonValue]], int] = lambda _parameters: 0
-    """What a trial of these parameters works on: so much memory its machine must have, beside that for samples."""
     companion: "Callable[[Machine, TrialSetup, Path], AbstractAsyncContextManager[Companion]] | None" = None
     """Begins to record beside one trial on a machine, with a folder for its tables; it raises nothing of its own."""
     hidden_threads: str | None = None
@@ -190,4 +163,4 @@ class Probe:
 
     def describe(self, parameters: Mapping[str, JsonValue]) -> str:
         """Name it with the parameters of a cell, for people."""
-        return ", ".join([self.name, *(f"{key} {value}" for key, value in sorted(parameters.items()))])
+        return ", ".join(one for one in (self.name, self.cells.parameters.model_validate(parameters).words) if one)

@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 
+from stealtime.campaigns.parameters import Parameters
 from stealtime.campaigns.probe import Probe
 from stealtime.campaigns.study import Study
+from stealtime.store.model import Cell
 from stealtime.vocabulary.errors import StealtimeError
 
 _added: list[Study] = []
@@ -20,6 +22,11 @@ def studies() -> tuple[Study, ...]:
 def probes() -> dict[str, Probe]:
     """Give the probes of all studies by name, in the order in which tables and figures show them."""
     return {probe.name: probe for study in studies() for probe in study.probes}
+
+
+def parameters_of(cell: Cell) -> Parameters:
+    """Give the parameters of a cell of one of the probes that there are."""
+    return probes()[cell.probe].cells.parameters.of(cell)
 
 
 def study_of(probe: str) -> Study:

@@ -1,11 +1,10 @@
 """Whether the agents will carry out what a plan asks of them: what they refuse is known before a machine is booted."""
 
-import json
 from collections.abc import Sequence
 
 from stealtime.campaigns.intention import Intention
-from stealtime.campaigns.probe import Asked
-from stealtime.campaigns.registry import probes
+from stealtime.campaigns.parameters import Asked, Parameters
+from stealtime.campaigns.registry import parameters_of
 from stealtime.vocabulary.errors import UsageError
 
 _HIGHEST_PRIORITY = 99
@@ -20,18 +19,17 @@ def refuse_what_agents_refuse(intention: Intention) -> Sequence[str]:
             does, so that it needs most.
     """
     refused: UsageError | None = None
-    seen: set[tuple[str, str, Asked]] = set()
+    seen: set[tuple[Parameters, Asked]] = set()
     for boot in intention.on_machines:
         priority = intention.priority_of(boot)
         for planned in boot.cells:
-            cell = planned.cell
+            parameters = parameters_of(planned.cell)
             asked = Asked(duration_ns=planned.duration_ns, priority=priority, repetition=planned.repetition)
-            key = (cell.probe, json.dumps(cell.parameters, sort_keys=True), asked)
-            if key in seen:
+            if (parameters, asked) in seen:
                 continue
-            seen.add(key)
+            seen.add((parameters, asked))
             try:
-                probes()[cell.probe].refuse(cell.parameters, asked)
+                parameters.refuse(asked)
             except UsageError as error:
                 refused = error
     if refused is not None:

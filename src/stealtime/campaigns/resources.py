@@ -2,7 +2,7 @@
 
 from stealtime.campaigns.intention import Intention
 from stealtime.campaigns.planned import PlannedCell
-from stealtime.campaigns.registry import probes
+from stealtime.campaigns.registry import parameters_of, probes
 from stealtime.lab.memory import read_memory_room, refuse_machine_of
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.neighbour_load import refuse_too_much_memory
@@ -62,7 +62,7 @@ def _needed_bytes(planned: PlannedCell, checkpoint_ns: int) -> int:
     probe = probes()[planned.cell.probe]
     keeps_all = probe.result is DURATIONS and planned.duration_ns <= checkpoint_ns
     samples = planned.max_samples if keeps_all and planned.max_samples is not None else 0
-    return probe.memory_bytes(planned.cell.parameters) + _BYTES_A_SAMPLE * samples
+    return parameters_of(planned.cell).memory_bytes + _BYTES_A_SAMPLE * samples
 
 
 def tell_which_cpus_were_inherited(intention: Intention) -> tuple[str, ...]:

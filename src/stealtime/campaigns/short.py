@@ -5,11 +5,11 @@ A full form that measures for an hour a cell also bounds its samples; a short on
 """
 
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, create_model
 
-from stealtime.campaigns.probe import ShortProbe, Tracing
+from stealtime.campaigns.probe import ProbeCells, ShortProbe, Tracing
 from stealtime.campaigns.registry import probes
 from stealtime.vocabulary.toml_table import Table
 
@@ -33,19 +33,29 @@ class Short(Table):
 
 def short_model() -> type[Short]:
     """Give ``[short]`` with a table for each probe that there is."""
-    return _short_model(tuple((name, probe.short) for name, probe in probes().items()))
+    return _short_model(tuple((probe.name, probe.cells, probe.short) for probe in probes().values()))
 
 
 @lru_cache
-def _short_model(tables: tuple[tuple[str, type[ShortProbe]], ...]) -> type[Short]:
+def _short_model(tables: tuple[tuple[str, type[ProbeCells], tuple[str, ...]], ...]) -> type[Short]:
     fields: dict[str, Any] = {
         _field(name): (
-            table | None,
+            _table(name, cells, replaced) | None,
             Field(default=None, alias=name, description=f"What changes in cells of ``{name}``."),
         )
-        for name, table in tables
+        for name, cells, replaced in tables
     }
     return create_model("Short", __base__=Short, __doc__=Short.__doc__, **fields)
+
+
+def _table(probe: str, cells: type[ProbeCells], replaced: tuple[str, ...]) -> type[ShortProbe]:
+    """Give ``[short.PROBE]``: with each field that it may replace as it is in the probe's own table."""
+    fields: dict[str, Any] = {}
+    for name in replaced:
+        own = cells.model_fields[name]
+        kind: Any = Annotated[(own.annotation, *own.metadata)] if own.metadata else own.annotation
+        fields[name] = (kind | None, Field(default=None, alias=own.alias, description=own.description))
+    return create_model("Short", __base__=ShortProbe, __doc__=f"``[short.{probe}]``.", **fields)
 
 
 def _field(probe: str) -> str:

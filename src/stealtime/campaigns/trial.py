@@ -14,7 +14,7 @@ from stealtime.campaigns.host_views import with_guest_steal
 from stealtime.campaigns.hypervisor import HypervisorCounting
 from stealtime.campaigns.planned import PlannedCell
 from stealtime.campaigns.probe import Companion, Probe
-from stealtime.campaigns.registry import probes
+from stealtime.campaigns.registry import parameters_of, probes
 from stealtime.campaigns.strangers import findings_of
 from stealtime.campaigns.trial_setup import placement_record
 from stealtime.campaigns.watching import watching
@@ -194,8 +194,6 @@ async def _companion(
 
 def _request(machine: Machine, setup: TrialSetup, cell: PlannedCell, number: int, settings: TrialSettings) -> RunTrial:
     probe = probes()[cell.cell.probe]
-    if probe.request is None:
-        raise TypeError(f"{probe.name} is measured by its driver")
     own_priority = setup.placement.priority
     tracing = None
     if cell.cell.traced and traits_of(machine.platform).has_own_kernel_trace:
@@ -206,7 +204,7 @@ def _request(machine: Machine, setup: TrialSetup, cell: PlannedCell, number: int
         )
     return RunTrial(
         trial=number,
-        probe=probe.request(cell.cell.parameters, settings.iterations, cell.repetition),
+        probe=parameters_of(cell.cell).request(settings.iterations, cell.repetition),
         cpus=cpus_to_use(machine, len(setup.placement.vcpu_cpus), uses_every_cpu=probe.uses_every_cpu),
         priority=settings.priority if own_priority is None else own_priority,
         duration_ns=cell.duration_ns,

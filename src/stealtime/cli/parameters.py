@@ -52,16 +52,14 @@ def analysed_duration_of(option: str, text: str | None) -> int | None:
     return _read(lambda one: not_longer(parse_duration_ns(one)), option, text)
 
 
-def numbers_of(option: str, text: str | None) -> tuple[int, ...]:
+def numbers_of(option: str, text: str) -> list[int]:
     """Read a list of whole numbers such as ``2,10,100``.
 
     Raises:
         UsageError: It is none; the message names the option.
     """
-    if text is None:
-        return ()
     try:
-        return tuple(int(part) for part in text.split(","))
+        return [int(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"{option}: {text!r} is not a list of whole numbers such as 2,10,100") from None
 

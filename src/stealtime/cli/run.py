@@ -1,17 +1,19 @@
 """``stealtime run``: measure this machine against its virtual machines."""
 
 import asyncio
+import inspect
 import os
 import sys
-from dataclasses import replace
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from stealtime.campaigns.probe_options import ProbeOption, probe_options
 from stealtime.cli import completion
+from stealtime.cli.option_groups import OptionGroup, grouped
 from stealtime.cli.parameters import AsJson, duration_of, names_of, numbers_of
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError, weightiest
 
@@ -24,23 +26,10 @@ if TYPE_CHECKING:
     from stealtime.store.run import Run
 
 
-class Tracing(StrEnum):
-    """What ``--tracing`` takes."""
+@dataclass(frozen=True)
+class Changes(OptionGroup):
+    """What of the campaign is measured, and how."""
 
-    OFF = "off"
-    ON = "on"
-    BOTH = "both"
-
-
-def run(
-    campaign: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="CAMPAIGN",
-            help="A builtin campaign or a TOML file.  [default: quick]",
-            autocompletion=completion.campaigns,
-        ),
-    ] = None,
     platform: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,107 +39,128 @@ def run(
             help="Measure only this platform; repeatable.",
             autocompletion=completion.platforms,
         ),
-    ] = None,
+    ] = None
     scenario: Annotated[
         list[str] | None,
         typer.Option(
-            "--scenario",
-            metavar="NAME",
-            help="Measure only in this scenario; repeatable.",
-            autocompletion=completion.scenarios,
+            metavar="NAME", help="Measure only in this scenario; repeatable.", autocompletion=completion.scenarios
         ),
-    ] = None,
+    ] = None
     short: Annotated[
         bool, typer.Option("--short", help="Use the campaign's short form: seconds per cell instead of an hour.")
-    ] = False,
+    ] = False
     tracing: Annotated[
-        Tracing | None,
-        typer.Option(
-            "--tracing", help="Trace host and guest to attribute spikes to causes; both: with and without, in turn."
-        ),
-    ] = None,
+        Literal["off", "on", "both"] | None,
+        typer.Option(help="Trace host and guest to attribute spikes to causes; both: with and without, in turn."),
+    ] = None
     probe: Annotated[
         list[str] | None,
-        typer.Option(
-            "--probe", metavar="NAME", help="Measure only this probe; repeatable.", autocompletion=completion.probes
-        ),
-    ] = None,
+        typer.Option(metavar="NAME", help="Measure only this probe; repeatable.", autocompletion=completion.probes),
+    ] = None
     duration: Annotated[
         str | None,
         typer.Option("--duration", "-D", metavar="DURATION", help="How long to measure each cell, e.g. 500ms, 1m30s."),
-    ] = None,
+    ] = None
     max_samples: Annotated[
         int | None, typer.Option("--max-samples", "-l", metavar="N", help="End a cell after this many samples.")
-    ] = None,
+    ] = None
     priority: Annotated[
         int | None, typer.Option("--priority", "-p", metavar="N", help="SCHED_FIFO priority, 1 to 99; 0: SCHED_OTHER.")
-    ] = None,
-    interval: Annotated[
-        str | None, typer.Option("--interval", "-i", metavar="DURATION", help="wakeup: the period, e.g. 1ms.")
-    ] = None,
-    threads: Annotated[
-        str | None, typer.Option("--threads", "-t", metavar="LIST", help="switch: numbers of threads, e.g. 2,10,100.")
-    ] = None,
-    cpu: Annotated[str | None, typer.Option("--cpu", "-a", metavar="CPU", help="The CPU to measure on.")] = None,
-    loop: Annotated[
-        str | None, typer.Option("--loop", metavar="DURATION", help="tick: duration of one loop, e.g. 68us.")
-    ] = None,
+    ] = None
+    cpu: Annotated[str | None, typer.Option("--cpu", "-a", metavar="CPU", help="The CPU to measure on.")] = None
     loop_of: Annotated[
         str | None,
-        typer.Option("--loop-of", metavar="RUN", help="tick: take the loop of this run, so that both can be compared."),
-    ] = None,
-    repetitions: Annotated[
-        int | None, typer.Option("--repetitions", metavar="N", help="How many times to measure each cell.")
-    ] = None,
+        typer.Option(metavar="RUN", help="Take the busy loops of this run, so that both can be compared."),
+    ] = None
+    repetitions: Annotated[int | None, typer.Option(metavar="N", help="How many times to measure each cell.")] = None
     kernel: Annotated[
         str | None,
-        typer.Option(
-            "--kernel", metavar="KERNEL", help="Kernel of the guests: rt, cloud, standard, backports, host, or a path."
-        ),
-    ] = None,
+        typer.Option(metavar="KERNEL", help="Kernel of the guests: rt, cloud, standard, backports, host, or a path."),
+    ] = None
     timeout: Annotated[
-        str | None,
-        typer.Option("--timeout", metavar="DURATION", help="How much longer than its duration a cell may take."),
-    ] = None,
+        str | None, typer.Option(metavar="DURATION", help="How much longer than its duration a cell may take.")
+    ] = None
+    lift_rt_throttling: Annotated[
+        bool, typer.Option("--lift-rt-throttling", help="Lift RT throttling while measuring, then restore it.")
+    ] = False
+
+
+class OfProbes(OptionGroup):
+    """What is about one probe alone, as its study declares it."""
+
+    __signature__ = inspect.Signature(
+        [
+            inspect.Parameter(
+                one.parameter,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[str | None, typer.Option(*one.flags, metavar=one.takes, help=one.help)],
+            )
+            for one in probe_options()
+        ]
+    )
+
+    def __init__(self, **values: str | None) -> None:
+        self.given: dict[ProbeOption, object] = {}
+        for one in probe_options():
+            if (text := values[one.parameter]) is not None:
+                read = duration_of if one.takes == "DURATION" else numbers_of
+                self.given[one] = read(one.flags[0], text)
+
+
+@dataclass(frozen=True)
+class Course(OptionGroup):
+    """Where the run is kept, when it begins, and what is made of it in the end."""
+
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Where runs are kept.  [default: $XDG_DATA_HOME/stealtime/runs]"),
-    ] = None,
+        typer.Option(metavar="DIR", help="Where runs are kept.  [default: $XDG_DATA_HOME/stealtime/runs]"),
+    ] = None
     resume: Annotated[
         str | None,
         typer.Option(
-            "--resume",
             metavar="RUN",
             help="Continue this run: measure the cells that are missing or failed.",
             autocompletion=completion.runs,
         ),
-    ] = None,
+    ] = None
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait while another run measures on one of the CPUs, instead of failing.")
-    ] = False,
+    ] = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be measured and how long it takes.")
-    ] = False,
-    lift_rt_throttling: Annotated[
-        bool, typer.Option("--lift-rt-throttling", help="Lift RT throttling while measuring, then restore it.")
-    ] = False,
+    ] = False
     max_overhead: Annotated[
         str | None,
         typer.Option(
-            "--max-overhead",
             metavar="DURATION",
             help="Exit with code 3 if a valid cell exceeds this, e.g. 100us; with 4 if one was not judged.",
         ),
-    ] = None,
+    ] = None
     junit: Annotated[
         Path | None,
         typer.Option(
-            "--junit",
             metavar="FILE",
             help="Also write a JUnit file: a test case per cell, failed if over --max-overhead, error if not judged.",
         ),
+    ] = None
+    json: AsJson = False
+
+
+@grouped
+def run(
+    campaign: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CAMPAIGN",
+            help="A builtin campaign or a TOML file.  [default: quick]",
+            autocompletion=completion.campaigns,
+        ),
     ] = None,
-    json: AsJson = False,
+    *,
+    changes: Changes,
+    of_probes: OfProbes,
+    course: Course,
 ) -> None:
     """Measure this machine against its virtual machines, alone or beside noisy neighbours.
 
@@ -172,40 +182,39 @@ def run(
     (complete cells are kept: continue with --resume); 2 wrong usage; 3 --max-overhead was exceeded; 4 a cell failed, is
     invalid, was watched too short or not judged, or a platform or scenario that was named is not available here.
     """
-    from stealtime.campaigns.overrides import Overrides
-
-    own = {
-        "--loop": duration_of("--loop", loop),
-        "--threads": list(numbers_of("--threads", threads)) or None,
-        "--interval": duration_of("--interval", interval),
-    }
-    overrides = Overrides(
-        short=short,
-        platforms=names_of(platform),
-        scenarios=names_of(scenario),
-        tracing=tracing.value if tracing is not None else None,
-        probes=names_of(probe),
-        duration_ns=duration_of("--duration", duration),
-        max_samples=max_samples,
-        of_probes={option: value for option, value in own.items() if value is not None},
-        priority=priority,
-        repetitions=repetitions,
-        kernel=kernel,
-        cell_timeout_ns=duration_of("--timeout", timeout),
-        lift_rt_throttling=lift_rt_throttling,
-    )
-    threshold_ns = duration_of("--max-overhead", max_overhead)
-    if junit is not None:
-        _check_is_file_name(junit)
-    order = replace(_order(campaign, overrides, cpu, out, resume, loop_of), threshold_ns=threshold_ns)
-    if dry_run:
+    overrides = _overrides(changes, of_probes)
+    threshold_ns = duration_of("--max-overhead", course.max_overhead)
+    if course.junit is not None:
+        _check_is_file_name(course.junit)
+    order = replace(_order(campaign, overrides, changes, course), threshold_ns=threshold_ns)
+    if course.dry_run:
         from stealtime.cli.plan import print_plan, print_plan_document
 
         prepared = asyncio.run(_prepare(order))
-        (print_plan_document if json else print_plan)(prepared)
+        (print_plan_document if course.json else print_plan)(prepared)
         return
-    prepared, finished = _measure(order, junit, wait=wait)
-    raise typer.Exit(_conclude(finished, prepared, order, junit, json))
+    finished = _measure(order, course.junit, wait=course.wait)
+    raise typer.Exit(_conclude(finished, order, course.junit, course.json))
+
+
+def _overrides(changes: Changes, of_probes: OfProbes) -> "Overrides":
+    from stealtime.campaigns.overrides import Overrides
+
+    return Overrides(
+        short=changes.short,
+        platforms=names_of(changes.platform),
+        scenarios=names_of(changes.scenario),
+        tracing=changes.tracing,
+        probes=names_of(changes.probe),
+        duration_ns=duration_of("--duration", changes.duration),
+        max_samples=changes.max_samples,
+        of_probes=of_probes.given,
+        priority=changes.priority,
+        repetitions=changes.repetitions,
+        kernel=changes.kernel,
+        cell_timeout_ns=duration_of("--timeout", changes.timeout),
+        lift_rt_throttling=changes.lift_rt_throttling,
+    )
 
 
 def _check_is_file_name(junit: Path) -> None:
@@ -222,14 +231,7 @@ def _check_is_file_name(junit: Path) -> None:
         raise UsageError(f"--junit {junit}: {where} may not be written", hint="name another file")
 
 
-def _order(
-    campaign: str | None,
-    overrides: "Overrides",
-    cpu: str | None,
-    out: Path | None,
-    resume: str | None,
-    loop_of: str | None,
-) -> "Order":
+def _order(campaign: str | None, overrides: "Overrides", changes: Changes, course: Course) -> "Order":
     from stealtime.campaigns.file import find_campaign
     from stealtime.campaigns.model import Campaign
     from stealtime.campaigns.overrides import apply_overrides
@@ -239,17 +241,17 @@ def _order(
     from stealtime.lab.scenarios.cpus import parse_cpus
     from stealtime.store.run import default_runs_folder, find_run
 
-    runs_folder = (out or default_runs_folder()).absolute()
-    resumed = find_run(resume, runs_folder) if resume is not None else None
+    runs_folder = (course.out or default_runs_folder()).absolute()
+    resumed = None if course.resume is None else find_run(course.resume, runs_folder)
     if campaign is None and resumed is not None:
         chosen = Campaign.model_validate(resumed.manifest.campaign)
     else:
         chosen = find_campaign(campaign or "quick")
     measured_cpu = None
-    if cpu is not None:
+    if changes.cpu is not None:
         # A CPU of a host over ssh is looked for there, when the platforms are checked.
         is_elsewhere = any(traits_of(name).is_remote for name in (overrides.platforms or chosen.platforms))
-        wanted = parse_cpus(cpu, None if is_elsewhere else read_cpu_sets().granted)
+        wanted = parse_cpus(changes.cpu, None if is_elsewhere else read_cpu_sets().granted)
         if len(wanted) > 1:
             raise UsageError(
                 f"--cpu names {len(wanted)} CPUs, and one is measured",
@@ -266,7 +268,7 @@ def _order(
         resume=resumed,
         named_scenarios=overrides.scenarios,
         is_kernel_named=overrides.kernel is not None,
-        loop_of=find_run(loop_of, runs_folder) if loop_of is not None else None,
+        loop_of=find_run(changes.loop_of, runs_folder) if changes.loop_of is not None else None,
     )
 
 
@@ -293,7 +295,7 @@ async def _prepare(order: "Order") -> "Prepared":
         return await prepare(order)
 
 
-def _measure(order: "Order", junit: Path | None, *, wait: bool) -> "tuple[Prepared, Finished]":
+def _measure(order: "Order", junit: Path | None, *, wait: bool) -> "Finished":
     """Prepare and measure; an interruption ends in one sentence and how to go on."""
     try:
         return asyncio.run(_prepare_and_execute(order, junit, wait=wait))
@@ -303,7 +305,7 @@ def _measure(order: "Order", junit: Path | None, *, wait: bool) -> "tuple[Prepar
         ) from None
 
 
-async def _prepare_and_execute(order: "Order", junit: Path | None, *, wait: bool) -> "tuple[Prepared, Finished]":
+async def _prepare_and_execute(order: "Order", junit: Path | None, *, wait: bool) -> "Finished":
     from stealtime.campaigns.busy_host import findings_before, sentence_of
     from stealtime.campaigns.claims import claimed
     from stealtime.campaigns.progress import show_progress
@@ -332,7 +334,7 @@ async def _prepare_and_execute(order: "Order", junit: Path | None, *, wait: bool
         for finding in before:
             _warn(console, sentence_of(finding))
         with show_progress(console) as observer:
-            return prepared, await execute(order, prepared, observer, Beforehand(claims, tuple(before)))
+            return await execute(order, prepared, observer, Beforehand(claims, tuple(before)))
 
 
 def _warn(console: "Console", words: str) -> None:
@@ -345,9 +347,7 @@ def _forget(junit: Path | None) -> None:
         junit.unlink()
 
 
-def _conclude(
-    finished: "Finished", prepared: "Prepared", order: "Order", junit: Path | None, as_json: bool
-) -> ExitCode:
+def _conclude(finished: "Finished", order: "Order", junit: Path | None, as_json: bool) -> ExitCode:
     """Show the figures, judge, and then write the files, the JUnit file before the report.
 
     What fails at the end must not take with it what was there before: each step that fails is told.

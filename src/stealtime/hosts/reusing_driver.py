@@ -1,11 +1,8 @@
 """A driver that keeps what it set up for a cell, for the next one that wants the same."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Generic, TypeVar
-
-from pydantic import JsonValue
 
 from stealtime.campaigns.blocking_driver import BlockingDriver
 from stealtime.campaigns.planned import PlannedBoot
@@ -16,23 +13,29 @@ from stealtime.lab.scenarios.placement import Placement
 from stealtime.vocabulary.errors import StealtimeError
 
 Kept = TypeVar("Kept")
+Wanted = TypeVar("Wanted")
+"""The parameters of a cell that what is kept depends on."""
 
 
-class ReusingDriver(BlockingDriver, Generic[Kept]):
-    """Keeps a guest or a server on hosts; its arguments are those of every driver that blocks."""
+class ReusingDriver(BlockingDriver, Generic[Kept, Wanted]):
+    """Keeps a guest or a server on hosts.
+
+    Args:
+        boot: Whose cells are carried out.
+        placement: Of the scenario.
+        folder: For logs, until they are stored.
+    """
 
     retried_errors = (NotProtectedError,)
-    wanted_parameters: tuple[str, ...]
-    """Of a cell: those that what is kept depends on."""
 
     def __init__(self, boot: PlannedBoot, placement: Placement, folder: Path) -> None:
         super().__init__(boot, placement, folder)
         self.kept: Kept | None = None
-        self._wanted: dict[str, JsonValue] = {}
+        self._wanted: Wanted | None = None
         self._serial = 0
 
     @abstractmethod
-    def make(self, serial: int, wanted: Mapping[str, JsonValue]) -> Kept:
+    def make(self, serial: int, wanted: Wanted) -> Kept:
         """Describe another one, with a number that none had before; it is not started."""
 
     @abstractmethod
@@ -41,9 +44,8 @@ class ReusingDriver(BlockingDriver, Generic[Kept]):
     @abstractmethod
     def stop_kept(self, kept: Kept) -> None: ...
 
-    def kept_for(self, parameters: Mapping[str, JsonValue]) -> Kept:
+    def kept_for(self, wanted: Wanted) -> Kept:
         """Give one as a cell wants it, begun anew if the last cell wanted another one."""
-        wanted = {name: parameters[name] for name in self.wanted_parameters if name in parameters}
         if self.kept is not None and wanted != self._wanted:
             self.give_up()
         if self.kept is None:
@@ -58,8 +60,15 @@ class ReusingDriver(BlockingDriver, Generic[Kept]):
             self.stop_kept(kept)
 
 
-class GuestDriver(ReusingDriver[Guest]):
-    """Keeps a guest on a testbed, begun anew where its host has died."""
+class GuestDriver(ReusingDriver[Guest, Wanted]):
+    """Keeps a guest, begun anew where its host has died.
+
+    Args:
+        boot: Whose cells are carried out.
+        placement: Of the scenario.
+        folder: For logs, until they are stored.
+        testbed: The hosts.
+    """
 
     def __init__(self, boot: PlannedBoot, placement: Placement, folder: Path, testbed: Testbed) -> None:
         super().__init__(boot, placement, folder)

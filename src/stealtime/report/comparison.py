@@ -12,7 +12,7 @@ from typing import Literal, Self, TypedDict
 from pydantic import Field, SerializeAsAny
 
 from stealtime.report import notation
-from stealtime.report.cells.figures import Figures
+from stealtime.report.cells.figures import Figures, NamedCell
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.circumstances.differences import Difference
 from stealtime.report.interval import Interval
@@ -94,13 +94,9 @@ def judged(ratio: Interval | None, because: str | None, method: str | None = Non
     )
 
 
-class CellComparison(Figures):
+class CellComparison(NamedCell):
     """A cell that both runs have."""
 
-    platform: str
-    scenario: str
-    probe: str
-    parameters: dict[str, object]
     traced: bool
     a_trials: int
     """Valid repetitions."""
@@ -117,10 +113,7 @@ class CellComparison(Figures):
             statistics: Compared.
         """
         return cls(
-            platform=cell.platform,
-            scenario=cell.scenario,
-            probe=cell.probe,
-            parameters=dict(cell.parameters),
+            **NamedCell.naming(cell),
             traced=cell.traced,
             a_trials=trials[0],
             b_trials=trials[1],

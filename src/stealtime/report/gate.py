@@ -6,23 +6,17 @@ What is not judged is no pass: nothing here takes the absence of a value for a v
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import JsonValue
-
 from stealtime.campaigns.registry import probes
-from stealtime.report.cells.figures import Figures
+from stealtime.report.cells.figures import Figures, NamedCell
 from stealtime.report.cells.model import CellFigures
 
 GateVerdict = Literal["passed", "exceeded", "not judged", "base"]
 """``base``: a cell that others are held against, which has nothing to be held against itself."""
 
 
-class GatedCell(Figures):
+class GatedCell(NamedCell):
     """A cell beside the threshold."""
 
-    platform: str
-    scenario: str
-    probe: str
-    parameters: dict[str, JsonValue]
     traced: bool
     quantity: str
     """What of it was judged, in words."""
@@ -103,10 +97,7 @@ def _gated(cell: CellFigures, at_most_ns: int) -> GatedCell:
     longest_ns, verdict, because = _judged(cell, at_most_ns)
     is_known = verdict == "exceeded" and longest_ns is not None
     return GatedCell(
-        platform=cell.platform,
-        scenario=cell.scenario,
-        probe=cell.probe,
-        parameters=cell.parameters,
+        **NamedCell.naming(cell),
         traced=cell.traced,
         quantity=probes()[cell.probe].bounded or "nothing",
         longest_ns=longest_ns,

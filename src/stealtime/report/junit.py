@@ -89,7 +89,7 @@ def _cells_not_to_be_had(run: Run, summary: RunSummary) -> list[tuple[Cell, str]
     """Give each cell that the campaign asks for and this host cannot give, with the reason."""
     campaign = Campaign.model_validate(run.manifest.campaign)
     return [
-        (Cell(platform=record.name, scenario=scenario, probe=cells.probe, parameters=parameters), reason)
+        (Cell(platform=record.name, scenario=scenario, probe=cells.probe, parameters=parameters.stored), reason)
         for record in run.manifest.platforms
         for scenario in campaign.scenarios
         if (reason := summary.skipped.get(scenario) if record.usable else record.reason) is not None

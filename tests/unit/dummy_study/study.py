@@ -5,9 +5,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ConfigDict, JsonValue
+from pydantic import ConfigDict
 
-from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, whole
+from stealtime.campaigns.parameters import Parameters
+from stealtime.campaigns.probe import Probe, ProbeCells
 from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts
 from stealtime.report.catalogue.study import CatalogueStudy
 from stealtime.store.model import TrialRecord
@@ -18,18 +19,19 @@ from stealtime.store.tables import write_parquet
 from stealtime.wire.message import WakeupProbe, WholeOutcome
 
 
+class EchoParameters(Parameters):
+    shouts: int
+
+    def request(self, _iterations: Mapping[int, int], _repetition: int) -> WakeupProbe:
+        """The agent's wake-ups play the echoes."""
+        return WakeupProbe(interval_ns=1_000 * self.shouts)
+
+
 class EchoCells(ProbeCells):
+    parameters = EchoParameters
+
     probe: Literal["echo"]
     shouts: list[int]
-
-
-class ShortEcho(ShortProbe):
-    shouts: list[int] | None = None
-
-
-def request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int], _repetition: int) -> WakeupProbe:
-    """The agent's wake-ups play the echoes."""
-    return WakeupProbe(interval_ns=1_000 * whole(parameters["shouts"]))
 
 
 class Echoes(Result):
@@ -50,7 +52,7 @@ def write_loudness(streams: Streams, target: Path, _record: TrialRecord) -> None
 
 
 ECHOES = ResultKind(name="echoes", make=make, tables={"loudness": write_loudness}, needs=("samples",))
-ECHO = Probe(name="echo", cells=EchoCells, request=request, short=ShortEcho, result=ECHOES)
+ECHO = Probe(name="echo", cells=EchoCells, short=("shouts",), result=ECHOES)
 GONE_BY_NS, WHOLE_NS = 100_000, 1_000_000
 CATALOGUE = Catalogue(
     title="Echoes",

@@ -2,9 +2,7 @@
 
 from typing import Literal
 
-from pydantic import JsonValue
-
-from stealtime.report.cells.figures import Figures
+from stealtime.report.cells.figures import Figures, NamedCell
 
 SCHEMA_VERSION = 1
 """Of :class:`Acceptance`; rises when an older reader could misunderstand a newer document."""
@@ -12,13 +10,9 @@ SCHEMA_VERSION = 1
 Verdict = Literal["passed", "failed", "watched too short", "not judged"]
 
 
-class HeldCell(Figures):
+class HeldCell(NamedCell):
     """A cell beside the bar of a quantity that it measures."""
 
-    platform: str
-    scenario: str
-    probe: str
-    parameters: dict[str, JsonValue]
     quantity: str
     at_most_ns: int
     to_be_watched_s: float

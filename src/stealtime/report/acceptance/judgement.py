@@ -2,6 +2,7 @@
 
 from stealtime.report.acceptance.document import Acceptance, HeldCell, Verdict
 from stealtime.report.acceptance.model import Bar, BarFile
+from stealtime.report.cells.figures import NamedCell
 from stealtime.report.cells.model import CellFigures, Watched, plain_cells
 from stealtime.report.ending import what_is_missing
 from stealtime.report.summary import RunSummary
@@ -60,10 +61,7 @@ def _held(cell: CellFigures, bar: Bar) -> HeldCell | None:
     verdict, because = _judged(cell, watched, bar)
     over_ns = watched.longest_ns - bar.at_most if verdict == "failed" and watched.longest_ns is not None else None
     return HeldCell(
-        platform=cell.platform,
-        scenario=cell.scenario,
-        probe=cell.probe,
-        parameters=cell.parameters,
+        **NamedCell.naming(cell),
         quantity=bar.quantity,
         at_most_ns=bar.at_most,
         to_be_watched_s=bar.watched / 1e9,

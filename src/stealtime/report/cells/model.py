@@ -89,13 +89,7 @@ class CellFigures(Figures):
     @property
     def stored(self) -> Cell:
         """The cell as the run names it."""
-        return Cell(
-            platform=self.platform,
-            scenario=self.scenario,
-            probe=self.probe,
-            parameters=self.parameters,
-            traced=self.traced,
-        )
+        return Cell.model_validate({name: getattr(self, name) for name in Cell.model_fields})
 
     @property
     def not_alone(self) -> str | None:

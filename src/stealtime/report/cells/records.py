@@ -67,11 +67,7 @@ def cell_figures(records: Sequence[TrialRecord], trials: Sequence[MeasuredTrial]
     reasons = list(dict.fromkeys(reason for trial in told for reason in trial.reasons))
     used = [one for one in told if one.valid] or [one for one in told if one.is_measured]
     return {
-        "platform": cell.platform,
-        "scenario": cell.scenario,
-        "probe": cell.probe,
-        "parameters": cell.parameters,
-        "traced": cell.traced,
+        **dict(cell),
         "valid": not reasons,
         "reasons": reasons,
         "too_short": [f"repetition {one.repetition}: {one.too_short}" for one in told if one.too_short is not None],

@@ -2,9 +2,7 @@
 
 from typing import Literal
 
-from pydantic import JsonValue
-
-from stealtime.report.cells.figures import Figures
+from stealtime.report.cells.figures import Figures, NamedCell
 
 SCHEMA_VERSION = 1
 """Of :class:`Tails`; rises when an older reader could misunderstand a newer document."""
@@ -56,13 +54,9 @@ class Level(Figures):
     """How many times as long as was watched one would have to wait for it, on the average."""
 
 
-class TailEstimate(Figures):
+class TailEstimate(NamedCell):
     """One cell: the longest value seen, and beside it what may be said of longer ones."""
 
-    platform: str
-    scenario: str
-    probe: str
-    parameters: dict[str, JsonValue]
     events: int
     events_per_hour: float | None
     """None where nothing was measured."""

@@ -1,5 +1,6 @@
 """The tails of all cells of a run."""
 
+from stealtime.report.cells.figures import NamedCell
 from stealtime.report.cells.model import CellFigures, plain_cells
 from stealtime.report.studies import study_of
 from stealtime.report.summary import RunSummary
@@ -41,10 +42,7 @@ def tails_of(run: Run, summary: RunSummary, seed: int = SEED) -> Tails:
 def _estimate(cell: CellFigures, series: TailSeries, seed: int) -> TailEstimate:
     events = len(series.values_ns)
     return TailEstimate(
-        platform=cell.platform,
-        scenario=cell.scenario,
-        probe=cell.probe,
-        parameters=cell.parameters,
+        **NamedCell.naming(cell),
         events=events,
         events_per_hour=3600 * series.events_per_s,
         watched_s=events / series.events_per_s,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts, plain
+from stealtime.studies.protection.probes import ProtectedParameters
 from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
 
 
@@ -48,7 +49,7 @@ CATALOGUE = Catalogue(
         FigureTable(
             "How many times as long as unprotected",
             tuple(_TRIPS),
-            is_base=lambda cell: cell.parameters["mode"] == "off",
+            is_base=lambda cell: ProtectedParameters.of(cell).mode == "off",
         ),
     ),
 )

@@ -5,43 +5,45 @@ that has just lost its standby, as on a crowded host, rightly does not outlive i
 """
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
-
-from pydantic import JsonValue
 
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.hosts.counting import Watched, ask, counting, counting_machine, counts_of, unanswered_protocols, watch
 from stealtime.hosts.guest import Guest, lose_host
 from stealtime.hosts.host import Death
 from stealtime.hosts.reusing_driver import GuestDriver
-from stealtime.hosts.setting_up import set_up_hosts
+from stealtime.hosts.setting_up import refuse_hosts, set_up_hosts
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.epochs import summarize_epochs
+from stealtime.studies.protection.probes import FailoverParameters, ProtectedParameters
 from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
 
+_WHAT = "a protected machine"
 _AFTER_S = 1.0
 """The client counts so long after the guest runs again: what it was told before must still be true."""
 
 
+def refuse(boot: PlannedBoot, placement: Placement) -> None:
+    """See that the two hosts can be set up; see ``campaigns.probe.Driver``."""
+    refuse_hosts(boot, placement, _WHAT)
+
+
 @asynccontextmanager
-async def protected(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator["ProtectedDriver"]:
+async def set_up(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator["ProtectedDriver"]:
     """Set up the two hosts, or borrow those of the scenario; see ``campaigns.probe.Driver``."""
-    async with set_up_hosts(boot, placement, folder, "a protected machine") as testbed:
+    async with set_up_hosts(boot, placement, folder, _WHAT) as testbed:
         yield ProtectedDriver(boot, placement, folder, testbed)
 
 
-class ProtectedDriver(GuestDriver):
+class ProtectedDriver(GuestDriver[ProtectedParameters]):
     """Two hosts, and a guest as the last cell wanted it."""
 
-    wanted_parameters = ("mode", "interval_ns")
-
-    def make(self, serial: int, wanted: Mapping[str, JsonValue]) -> Guest:
-        machine = counting_machine(str(wanted["mode"]))
-        if "interval_ns" in wanted:
-            machine["interval"] = f"{wanted['interval_ns']}ns"
+    def make(self, serial: int, wanted: ProtectedParameters) -> Guest:
+        machine = counting_machine(wanted.mode)
+        if wanted.interval_ns is not None:
+            machine["interval"] = f"{wanted.interval_ns}ns"
         return self.testbed.guest(f"counter{serial}", **machine)
 
     def begin(self, kept: Guest) -> None:
@@ -49,10 +51,10 @@ class ProtectedDriver(GuestDriver):
         ask(kept, "status")
 
     def carry_out(self, cell: PlannedCell) -> RoundTrips | Failover:
-        guest, duration_s = self.kept_for(cell.cell.parameters), cell.duration_ns / 1e9
+        guest, duration_s = self.kept_for(ProtectedParameters.of(cell.cell)), cell.duration_ns / 1e9
         if cell.cell.probe == "roundtrip":
             return _count_round_trips(guest, duration_s)
-        return _fail_over(guest, cast("Death", cell.cell.parameters["fault"]), duration_s)
+        return _fail_over(guest, FailoverParameters.of(cell.cell).fault, duration_s)
 
 
 def _count_round_trips(guest: Guest, duration_s: float) -> RoundTrips:

@@ -1,25 +1,37 @@
 """``failover`` and ``roundtrip``: what ``[[probes]]`` takes of them. They are carried out by :mod:`.driver`."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from stealtime.campaigns.booted import Booted
-from stealtime.campaigns.planned import PlannedBoot
+from stealtime.campaigns.parameters import Parameters
 from stealtime.campaigns.probe import Driver, Probe, ProbeCells
-from stealtime.lab.scenarios.placement import Placement
 from stealtime.vocabulary.quantities import DurationNs
 
 Interval = Annotated[DurationNs, Field(ge=5_000_000)]
+Mode = Literal["off", "no-net", "net", "net+bypass"]
 Fault = Literal["killed", "silent"]
+
+
+class ProtectedParameters(Parameters):
+    """The guest of a cell, and how it is protected."""
+
+    mode: Mode
+    interval_ns: int | None = None
+    """From one checkpoint to the next; None where there are none."""
+
+
+class FailoverParameters(ProtectedParameters):
+    """How its host dies."""
+
+    fault: Fault
 
 
 class FailoverCells(ProbeCells):
     """``failover``: the host of a protected guest dies while a client counts with it."""
 
+    parameters = FailoverParameters
     renamed: ClassVar[Mapping[str, str]] = {"blow": "fault"}
 
     probe: Literal["failover"]
@@ -37,35 +49,23 @@ class FailoverCells(ProbeCells):
 class RoundTripCells(ProbeCells):
     """``roundtrip``: how long a client waits for the answers of a guest, protected and not."""
 
+    parameters = ProtectedParameters
+
     probe: Literal["roundtrip"]
     """The name of the probe."""
-    mode: list[Literal["off", "no-net", "net", "net+bypass"]] = Field(default=["off", "net"], min_length=1)
+    mode: list[Mode] = Field(default=["off", "net"], min_length=1)
     """``off`` is the same guest unprotected, which the others are held against."""
     interval_ns: list[Interval] = Field(default=[100_000_000], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
 
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+    def parameter_sets(self) -> list[ProtectedParameters]:
         """Every mode with every interval; one cell without protection."""
-        unprotected: list[dict[str, JsonValue]] = [{"mode": "off"}] if "off" in self.mode else []
+        protected = [ProtectedParameters(**one) for one in self.combined() if one["mode"] != "off"]
         # Last: its guest is another one, which is booted for it alone.
-        return [*(one for one in super().parameter_sets() if one["mode"] != "off"), *unprotected]
+        return [*protected, *([ProtectedParameters(mode="off")] if "off" in self.mode else [])]
 
 
-@asynccontextmanager
-async def _boot(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator[Booted]:
-    from stealtime.studies.protection.driver import protected
-
-    async with protected(boot, placement, folder) as driver:
-        yield driver
-
-
-def _refuse(boot: PlannedBoot, placement: Placement) -> None:
-    from stealtime.hosts.setting_up import refuse_hosts
-
-    refuse_hosts(boot, placement, "a protected machine")
-
-
-PROTECTED = Driver(scenario="protected", takes_real_hosts=True, boot=_boot, refuse=_refuse)
+PROTECTED = Driver(scenario="protected", takes_real_hosts=True, module="stealtime.studies.protection.driver")
 PROBES = (
     Probe(name="failover", cells=FailoverCells, driver=PROTECTED, bounded="the longest silence of its client"),
     Probe(name="roundtrip", cells=RoundTripCells, driver=PROTECTED),

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from stealtime.campaigns.probe import Asked, Probe, ProbeCells, ShortProbe, whole
-from stealtime.studies.realtime import task_sets
+from stealtime.campaigns.parameters import Asked
+from stealtime.campaigns.probe import Probe, ProbeCells
 from stealtime.studies.realtime.results import JOBS_OF_TASKS
+from stealtime.studies.realtime.task_sets import DEFAULTS, GivenTaskParameters, TaskSetParameters
 from stealtime.studies.realtime.wording import describe
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes, format_duration
@@ -20,6 +21,12 @@ MOST_TASKS = 99
 """Each has a priority of its own."""
 Laws = Annotated[list[str], BeforeValidator(lambda law: [law] if isinstance(law, str) else law), Field(min_length=1)]
 TaskCounts = Annotated[list[Annotated[int, Field(ge=1, le=MOST_TASKS)]], Field(min_length=1)]
+
+
+_LONGEST_PERIOD_NS = 3_600_000_000_000
+_MOST_JOBS = (1 << 32) - 1
+"""Both as ``crates/probe/src/rtload/mod.rs`` has them: products of the one stay far from overflow, and the other is
+what a column of the table of jobs can tell apart."""
 
 
 class GivenTask(Table):
@@ -35,8 +42,60 @@ class GivenTask(Table):
     """From a release to when the job must have finished; the period if left out."""
 
 
+class RtloadParameters(TaskSetParameters):
+    """The task set, as the agent is asked for it."""
+
+    @property
+    def words(self) -> str:
+        return describe(self.stored)
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.polluters * self.polluter_bytes
+
+    def request(self, iterations: Mapping[int, int], repetition: int) -> RtloadProbe:
+        tasks, drawn = self.task_set(repetition)
+        return RtloadProbe(
+            policy=self.policy,
+            tasks=[self.work_of(task, iterations[self.loop_ns]) for task in tasks],
+            polluters=self.polluters,
+            polluter_bytes=self.polluter_bytes,
+            drawn=drawn,
+        )
+
+    def refuse(self, asked: Asked) -> None:
+        tasks, _ = self.task_set(asked.repetition)
+        what = f"rtload, {self.words} (repetition {asked.repetition})"
+        if self.policy == "fifo" and len(tasks) > asked.priority:
+            raise UsageError(
+                f"{what}: {len(tasks)} tasks need as many priorities, and the first one's is {asked.priority}",
+                hint=f"use a priority of at least {len(tasks)} (-p), or fewer tasks",
+            )
+        longest = max(tasks, key=lambda task: task.deadline_ns)
+        if longest.deadline_ns > asked.duration_ns:
+            raise UsageError(
+                f"{what}: the task {longest.name} has a deadline of {format_duration(longest.deadline_ns)}, and no job "
+                f"of it ends within a trial of {format_duration(asked.duration_ns)}",
+                hint=f"measure for at least {format_duration(longest.deadline_ns)} (-D)",
+            )
+        for task in tasks:
+            if task.period > _LONGEST_PERIOD_NS:
+                raise UsageError(
+                    f"{what}: the period of the task {task.name}, {format_duration(task.period)}, is too long",
+                    hint=f"give it a period of {format_duration(_LONGEST_PERIOD_NS)} at most",
+                )
+            if (asked.duration_ns - task.deadline_ns) // task.period >= _MOST_JOBS:
+                raise UsageError(
+                    f"{what}: the task {task.name} has more than {_MOST_JOBS} jobs in a trial of "
+                    f"{format_duration(asked.duration_ns)}",
+                    hint=f"measure for {format_duration(_MOST_JOBS * task.period)} at most (-D)",
+                )
+
+
 class RtloadCells(ProbeCells):
     """``rtload``: periodic tasks whose jobs do a fixed amount of work; a set that is drawn, or given."""
+
+    parameters = RtloadParameters
 
     probe: Literal["rtload"]
     """The name of the probe."""
@@ -100,7 +159,7 @@ class RtloadCells(ProbeCells):
                 f"the tasks have a utilization of {float(utilization):.4g}, more than 1: "
                 'over_utilized = "keep" lets them in'
             )
-        names = [task["name"] for task in self._given(tasks)]
+        names = [task.name for task in self._given(tasks)]
         if len(set(names)) < len(names):
             raise ValueError("two tasks have the same name")
         for name, task in zip(names, tasks, strict=True):
@@ -116,129 +175,46 @@ class RtloadCells(ProbeCells):
             raise ValueError("under the policy deadline no relative deadline exceeds its period: take other deadlines")
         for parameters in self.parameter_sets():
             try:
-                task_sets.draw(parameters, 1)
+                parameters.task_set(1)
             except StealtimeError as error:
                 words = f"{error}; {error.hint}" if error.hint else str(error)
                 # What an option is called on the command line is a key here.
                 raise ValueError(re.sub("--[a-z-]+", _as_key, words)) from None
 
     @staticmethod
-    def _given(tasks: list[GivenTask]) -> list[dict[str, JsonValue]]:
-        return [
-            {
-                "name": f"t{number}" if task.name is None else task.name,
-                "cost_ns": task.cost_ns,
-                "period_ns": task.period_ns,
-                "deadline_ns": task.period_ns if task.deadline_ns is None else task.deadline_ns,
-            }
+    def _given(tasks: list[GivenTask]) -> tuple[GivenTaskParameters, ...]:
+        return tuple(
+            GivenTaskParameters(
+                name=f"t{number}" if task.name is None else task.name,
+                cost_ns=task.cost_ns,
+                period_ns=task.period_ns,
+                deadline_ns=task.period_ns if task.deadline_ns is None else task.deadline_ns,
+            )
             for number, task in enumerate(tasks, start=1)
-        ]
+        )
 
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """One cell for each number of tasks, or for the set that is given; what is as by default is left out."""
-        common: dict[str, JsonValue] = {"policy": self.policy, "loop_ns": self.loop_ns}
-        for name, default in task_sets.DEFAULTS.items():
-            if (value := getattr(self, name)) != default:
-                common[name] = value
+    def parameter_sets(self) -> list[RtloadParameters]:
+        """One cell for each number of tasks, or for the set that is given."""
+        common = {name: getattr(self, name) for name in ("policy", "loop_ns", *DEFAULTS)}
         if self.tasks is not None:
-            return [{**common, "set": self.set_name, "tasks": list[JsonValue](self._given(self.tasks))}]
-        if self.total is not None:
-            common["total"] = self.total
+            return [RtloadParameters(**common, set_name=self.set_name, tasks=self._given(self.tasks))]
         return [
-            {**common, "law": law, "tasks_per_cpu": number} for law in self.laws or () for number in self.tasks_per_cpu
+            RtloadParameters(**common, total=self.total, law=law, tasks_per_cpu=number)
+            for law in self.laws or ()
+            for number in self.tasks_per_cpu
         ]
-
-
-class ShortRtload(ShortProbe):
-    """``[short.rtload]``."""
-
-    laws: Laws | None = Field(default=None, alias="law")
-    """Replaces its laws."""
-    tasks_per_cpu: TaskCounts | None = Field(default=None, alias="k")
-    """Replaces its numbers of tasks."""
-
-
-def _request(parameters: Mapping[str, JsonValue], iterations: Mapping[int, int], repetition: int) -> RtloadProbe:
-    listed = parameters.get("tasks")
-    if isinstance(listed, list):
-        tasks, drawn = task_sets.given([task for task in listed if isinstance(task, dict)]), None
-    else:
-        tasks, drawn = task_sets.draw(parameters, repetition)
-    loop_ns = whole(parameters["loop_ns"])
-    work_percent = whole(task_sets.parameter(parameters, "work_percent"))
-    is_deadline = parameters["policy"] == "deadline"
-    budget_percent = whole(task_sets.parameter(parameters, "budget_percent")) if is_deadline else None
-    return RtloadProbe(
-        policy="deadline" if is_deadline else "fifo",
-        tasks=[task_sets.work_of(task, loop_ns, iterations[loop_ns], work_percent, budget_percent) for task in tasks],
-        polluters=whole(task_sets.parameter(parameters, "polluters")),
-        polluter_bytes=whole(task_sets.parameter(parameters, "polluter_bytes")),
-        drawn=drawn,
-    )
-
-
-_LONGEST_PERIOD_NS = 3_600_000_000_000
-_MOST_JOBS = (1 << 32) - 1
-"""Both as ``crates/probe/src/rtload/mod.rs`` has them: products of the one stay far from overflow, and the other is
-what a column of the table of jobs can tell apart."""
-
-
-def _refuse(parameters: Mapping[str, JsonValue], asked: Asked) -> None:
-    # What a loop takes is not known yet, and changes nothing here.
-    probe = _request(parameters, {(loop_ns := whole(parameters["loop_ns"])): loop_ns}, asked.repetition)
-    what = f"rtload, {describe(parameters)} (repetition {asked.repetition})"
-    if probe.policy == "fifo" and len(probe.tasks) > asked.priority:
-        raise UsageError(
-            f"{what}: {len(probe.tasks)} tasks need as many priorities, and the first one's is {asked.priority}",
-            hint=f"use a priority of at least {len(probe.tasks)} (-p), or fewer tasks",
-        )
-    longest = max(probe.tasks, key=lambda task: task.deadline_ns)
-    if longest.deadline_ns > asked.duration_ns:
-        raise UsageError(
-            f"{what}: the task {longest.name} has a deadline of {format_duration(longest.deadline_ns)}, and no job of "
-            f"it ends within a trial of {format_duration(asked.duration_ns)}",
-            hint=f"measure for at least {format_duration(longest.deadline_ns)} (-D)",
-        )
-    for task in probe.tasks:
-        if task.period_ns > _LONGEST_PERIOD_NS:
-            raise UsageError(
-                f"{what}: the period of the task {task.name}, {format_duration(task.period_ns)}, is too long",
-                hint=f"give it a period of {format_duration(_LONGEST_PERIOD_NS)} at most",
-            )
-        if (asked.duration_ns - task.deadline_ns) // task.period_ns >= _MOST_JOBS:
-            raise UsageError(
-                f"{what}: the task {task.name} has more than {_MOST_JOBS} jobs in a trial of "
-                f"{format_duration(asked.duration_ns)}",
-                hint=f"measure for {format_duration(_MOST_JOBS * task.period_ns)} at most (-D)",
-            )
-
-
-def _memory_bytes(parameters: Mapping[str, JsonValue]) -> int:
-    polluters, each_bytes = (whole(task_sets.parameter(parameters, name)) for name in ("polluters", "polluter_bytes"))
-    return polluters * each_bytes
 
 
 def _as_key(option: re.Match[str]) -> str:
     return option[0].removeprefix("--").replace("-", "_")
 
 
-class TaskSetProbe(Probe):
-    """It names a cell by its task set."""
-
-    def describe(self, parameters: Mapping[str, JsonValue]) -> str:
-        """Name a task set: ``rtload, 10 tasks light-uniform, fifo``."""
-        return f"{self.name}, {describe(parameters)}"
-
-
-RTLOAD = TaskSetProbe(
+RTLOAD = Probe(
     name="rtload",
     cells=RtloadCells,
-    request=_request,
-    short=ShortRtload,
+    short=("laws", "tasks_per_cpu"),
     needs_fifo=True,
     bounded="the lateness of its most urgent task",
     result=JOBS_OF_TASKS,
-    refuse=_refuse,
-    memory_bytes=_memory_bytes,
     extra_trace_groups=("timers", "scheduler"),
 )

@@ -1,95 +1,102 @@
 """The task set of a trial, from the parameters of its cell. Pure."""
 
-from collections.abc import Mapping, Sequence
+from pydantic import Field
 
-from pydantic import JsonValue
-
-from stealtime.campaigns.probe import whole
+from stealtime.campaigns.parameters import Parameters
 from stealtime.schedulability.generation import Recipe, generate
 from stealtime.schedulability.task_file import TaskFile, TaskTable
-from stealtime.wire.rtload import DrawnTaskSet, RealTimeTask
-
-DEFAULTS: Mapping[str, JsonValue] = {
-    "periods": "moderate",
-    "deadlines": "implicit",
-    "over_utilized": "redraw",
-    "seed": 1,
-    "work_percent": 95,
-    "budget_percent": 100,
-    "polluters": 0,
-    "polluter_bytes": 4 << 20,
-}
-"""Of the parameters that stand in a cell only where they are something else."""
+from stealtime.vocabulary.readings import Model
+from stealtime.wire.rtload import DrawnTaskSet, RealTimePolicy, RealTimeTask
 
 
-def parameter(parameters: Mapping[str, JsonValue], name: str) -> JsonValue:
-    return parameters.get(name, DEFAULTS.get(name))
+class GivenTaskParameters(Model):
+    """A task of a set that is given."""
+
+    name: str
+    cost_ns: int
+    period_ns: int
+    deadline_ns: int
 
 
-def recipe_of(parameters: Mapping[str, JsonValue], repetition: int) -> Recipe:
-    """Give how the set of a repetition is drawn: each next repetition has the next seed, on all platforms alike."""
-    total = parameters.get("total")
-    return Recipe(
-        law=str(parameters["law"]),
-        per_cpu=whole(parameters["tasks_per_cpu"]),
-        seed=whole(parameter(parameters, "seed")) + repetition - 1,
-        total=float(total) if isinstance(total, int | float) else None,
-        periods=str(parameter(parameters, "periods")),
-        deadlines=str(parameter(parameters, "deadlines")),
-        over_utilized=str(parameter(parameters, "over_utilized")),
-    )
+class TaskSetParameters(Parameters):
+    """The task set of a cell, drawn or given, and how it runs."""
 
+    policy: RealTimePolicy
+    loop_ns: int
+    periods: str = "moderate"
+    deadlines: str = "implicit"
+    over_utilized: str = "redraw"
+    seed: int = 1
+    work_percent: int = 95
+    budget_percent: int = 100
+    polluters: int = 0
+    polluter_bytes: int = 4 << 20
+    set_name: str | None = Field(default=None, alias="set")
+    """Of a set that is given."""
+    tasks: tuple[GivenTaskParameters, ...] = ()
+    """They."""
+    total: float | None = None
+    law: str | None = None
+    """Of a set that is drawn."""
+    tasks_per_cpu: int | None = None
 
-def draw(parameters: Mapping[str, JsonValue], repetition: int) -> tuple[list[TaskTable], DrawnTaskSet]:
-    """Draw the set of a repetition, the most urgent task first.
-
-    Raises:
-        StealtimeError: No set keeps to the rule for over-utilized sets.
-    """
-    file = generate(recipe_of(parameters, repetition))
-    drawn = file.generated
-    if drawn is None:
-        raise TypeError("a generated set tells how it was drawn")
-    names = DrawnTaskSet.model_fields.keys()
-    return file.on(0), DrawnTaskSet(**{name: getattr(drawn, name) for name in names})
-
-
-def given(tasks: Sequence[Mapping[str, JsonValue]]) -> list[TaskTable]:
-    """Give the set that a cell lists, the most urgent task first."""
-    tables = [
-        TaskTable.model_construct(
-            name=str(task["name"]),
-            cost=whole(task["cost_ns"]),
-            period=whole(task["period_ns"]),
-            deadline=whole(task["deadline_ns"]),
-            jitter=None,
-            blocking=None,
-            priority=None,
-            cpu=0,
+    def recipe(self, repetition: int) -> Recipe:
+        """Give how the set of a repetition is drawn: each next repetition has the next seed, on all platforms alike."""
+        return Recipe(
+            law=self.law or "",
+            per_cpu=self.tasks_per_cpu or 0,
+            seed=self.seed + repetition - 1,
+            total=self.total,
+            periods=self.periods,
+            deadlines=self.deadlines,
+            over_utilized=self.over_utilized,
         )
-        for task in tasks
-    ]
-    return TaskFile.model_construct(tasks=tables, generated=None).on(0)
+
+    def task_set(self, repetition: int) -> tuple[list[TaskTable], DrawnTaskSet | None]:
+        """Give the set of a repetition, the most urgent task first, and how it was drawn, unless it is given.
+
+        Raises:
+            StealtimeError: No set keeps to the rule for over-utilized sets.
+        """
+        if self.tasks:
+            return TaskFile.model_construct(tasks=[_table(task) for task in self.tasks], generated=None).on(0), None
+        file = generate(self.recipe(repetition))
+        drawn = file.generated
+        if drawn is None:
+            raise TypeError("a generated set tells how it was drawn")
+        names = DrawnTaskSet.model_fields.keys()
+        return file.on(0), DrawnTaskSet(**{name: getattr(drawn, name) for name in names})
+
+    def work_of(self, task: TaskTable, loop_iterations: int) -> RealTimeTask:
+        """Give a task whose jobs do a share of its cost: what is left is for what the calibration does not know of.
+
+        Args:
+            task: Its cost is in ns.
+            loop_iterations: Of the busy loop, that take its length natively, undisturbed.
+        """
+        budget_ns = min(task.deadline_ns, round(task.cost * self.budget_percent / 100))
+        return RealTimeTask(
+            name=task.name,
+            period_ns=task.period,
+            deadline_ns=task.deadline_ns,
+            cost_ns=task.cost,
+            budget_ns=budget_ns if self.policy == "deadline" else None,
+            iterations=max(1, round(task.cost * self.work_percent / 100 * loop_iterations / self.loop_ns)),
+        )
 
 
-def work_of(
-    task: TaskTable, loop_ns: int, loop_iterations: int, work_percent: int, budget_percent: int | None
-) -> RealTimeTask:
-    """Give a task whose jobs do a share of its cost, in iterations of the busy loop.
+DEFAULTS = [name for name, one in TaskSetParameters.model_fields.items() if isinstance(one.default, int | str)]
+"""The parameters that have one: they stand in a cell only where they are something else."""
 
-    Args:
-        task: Its cost is in ns.
-        loop_ns: A length of the busy loop ...
-        loop_iterations: ... and the iterations that take it natively, undisturbed.
-        work_percent: Of the cost: what is left is for what the calibration does not know of.
-        budget_percent: Of the cost; at most the deadline. None for no budget.
-    """
-    budget_ns = None if budget_percent is None else min(task.deadline_ns, round(task.cost * budget_percent / 100))
-    return RealTimeTask(
+
+def _table(task: GivenTaskParameters) -> TaskTable:
+    return TaskTable.model_construct(
         name=task.name,
-        period_ns=task.period,
-        deadline_ns=task.deadline_ns,
-        cost_ns=task.cost,
-        budget_ns=budget_ns,
-        iterations=max(1, round(task.cost * work_percent / 100 * loop_iterations / loop_ns)),
+        cost=task.cost_ns,
+        period=task.period_ns,
+        deadline=task.deadline_ns,
+        jitter=None,
+        blocking=None,
+        priority=None,
+        cpu=0,
     )

@@ -3,23 +3,23 @@
 import itertools
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from pydantic import JsonValue
-
 from stealtime.campaigns.blocking_driver import entered_in_thread, in_thread_on
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
-from stealtime.hosts.client import AtAddress, LaboratoryClient
+from stealtime.hosts.client import AtAddress, Client, LaboratoryClient
 from stealtime.hosts.laboratory import Laboratory, refuse_without_root
 from stealtime.hosts.lent_testbed import LentTestbed, lent_testbed, refuse_foreign
 from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
 from stealtime.hosts.reusing_driver import ReusingDriver
 from stealtime.hosts.setting_up import accelerator_of, refuse_testbed
+from stealtime.hosts.testbed import Testbed
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.store.results import Result
+from stealtime.studies.telephony.parameters import DEFAULT_ADVERTISEMENT_NS, ServerParameters
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, Fronts, laboratory_fronts
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.model import Place
@@ -30,10 +30,10 @@ from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
 from stealtime.studies.telephony.trials import TRIALS, Server, find_saturation, unknown_saturation
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
-NewPlace = Callable[[int, Mapping[str, JsonValue]], Place]
+NewPlace = Callable[[int, ServerParameters], Place]
 
 
-class ServerDriver(ReusingDriver[Place]):
+class ServerDriver(ReusingDriver[Place, ServerParameters]):
     """A server as the last cell wanted it.
 
     Args:
@@ -44,8 +44,6 @@ class ServerDriver(ReusingDriver[Place]):
         new_place: Gives a place for another server, with a number that none had before; it is not started.
     """
 
-    wanted_parameters = ("mode", "interval_ns", "roles", "primaries")
-
     def __init__(self, boot: PlannedBoot, placement: Placement, logs: Path, folder: Path, new_place: NewPlace) -> None:
         super().__init__(boot, placement, logs)
         self._folder = folder
@@ -55,13 +53,13 @@ class ServerDriver(ReusingDriver[Place]):
 
     def carry_out(self, cell: PlannedCell) -> Result:
         with self._trial_folder() as folder:
-            transport = unknown_saturation(cell.cell.parameters, self._saturation)
+            transport = unknown_saturation(cell.cell, self._saturation)
             if transport is not None:
                 # Also where the cells without protection are not of this run, or were measured before it was resumed.
-                find_saturation(self._server({"mode": "off"}), transport, folder)
-            return TRIALS[cell.cell.probe](self._server(cell.cell.parameters), cell, folder)
+                find_saturation(self._server(ServerParameters(mode="off")), transport, folder)
+            return TRIALS[cell.cell.probe](self._server(ServerParameters.of(cell.cell)), cell, folder)
 
-    def make(self, serial: int, wanted: Mapping[str, JsonValue]) -> Place:
+    def make(self, serial: int, wanted: ServerParameters) -> Place:
         return self._new_place(serial, wanted)
 
     def begin(self, kept: Place) -> None:
@@ -73,8 +71,8 @@ class ServerDriver(ReusingDriver[Place]):
     def log_tail(self) -> str:
         return "" if self.kept is None else self.kept.log_tail()
 
-    def _server(self, parameters: Mapping[str, JsonValue]) -> Server:
-        place = self.kept_for(parameters)
+    def _server(self, wanted: ServerParameters) -> Server:
+        place = self.kept_for(wanted)
         place.await_ready()
         return Server(place, self._saturation)
 
@@ -103,12 +101,14 @@ def refuse(boot: PlannedBoot, placement: Placement) -> None:
 
 
 @asynccontextmanager
-async def telephony_driver(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator[ServerDriver]:
+async def set_up(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator[ServerDriver]:
     """Set up the hosts and their networks, or borrow those of the scenario; see ``campaigns.probe.Driver``."""
     find_sipp()
     if placement.hosts is not None:
         async with lent_testbed(boot.platform, placement.hosts, folder) as lent:
-            yield ServerDriver(boot, placement, folder, lent.folder, _places_on(lent))
+            # Phones, and the store of replicated servers, are on this machine.
+            new_place = _places_on(lent, lambda: _fronts_here(lent), lambda: lent.client)
+            yield ServerDriver(boot, placement, folder, lent.folder, new_place)
         return
     accelerator = _accelerator_of(boot.platform)
     async with entered_in_thread(_laboratory(boot)) as laboratory:
@@ -122,29 +122,31 @@ def _places_in(laboratory: Laboratory, accelerator: str | None) -> NewPlace:
     if accelerator is None:
         return lambda _serial, _wanted: NativePlace(laboratory)
     testbed = NamespaceTestbed(laboratory, accelerator=accelerator)
+    return _places_on(
+        testbed, lambda: laboratory_fronts(laboratory, testbed.client), lambda: store_node(laboratory, testbed)
+    )
 
-    def new_place(serial: int, wanted: Mapping[str, JsonValue]) -> Place:
+
+def _places_on(testbed: Testbed, new_fronts: Callable[[], Fronts], new_store: Callable[[], Client]) -> NewPlace:
+    """Have servers on hosts.
+
+    Args:
+        testbed: Those hosts.
+        new_fronts: Gives the first stage of two.
+        new_store: Gives where replicated servers store their calls.
+    """
+
+    def new_place(serial: int, wanted: ServerParameters) -> Place:
         # The register remembers the last one of a name.
-        name = f"sip{serial}"
-        if "primaries" in wanted:
-            return TwoStagePlace.of_parameters(testbed, laboratory_fronts(laboratory, testbed.client), name, wanted)
-        if wanted["mode"] == "replicated":
-            return ReplicatedPlace.of_parameters(testbed, name, wanted, store_node(laboratory, testbed))
-        return GuestPlace.of_parameters(testbed, name, wanted)
-
-    return new_place
-
-
-def _places_on(lent: LentTestbed) -> NewPlace:
-    """Have servers on lent hosts; phones, and the store of replicated servers, are on this machine."""
-
-    def new_place(serial: int, wanted: Mapping[str, JsonValue]) -> Place:
-        name = f"sip{serial}"
-        if "primaries" in wanted:
-            return TwoStagePlace.of_parameters(lent, _fronts_here(lent), name, wanted)
-        if wanted["mode"] == "replicated":
-            return ReplicatedPlace.of_parameters(lent, name, wanted, lent.client)
-        return GuestPlace.of_parameters(lent, name, wanted)
+        name, interval_ns = f"sip{serial}", wanted.interval_ns
+        if wanted.primaries is not None:
+            # The last one is still to be added.
+            first = wanted.primaries - 1
+            return TwoStagePlace(testbed, new_fronts(), name, wanted.mode, primaries=first, interval_ns=interval_ns)
+        if wanted.mode == "replicated":
+            advertisement_ns = interval_ns or DEFAULT_ADVERTISEMENT_NS
+            return ReplicatedPlace(testbed, name, advertisement_ns=advertisement_ns, store=new_store())
+        return GuestPlace(testbed, name, wanted.mode, interval_ns=interval_ns, roles=wanted.roles)
 
     return new_place
 
@@ -181,6 +183,6 @@ def _accelerator_of(platform: str) -> str | None:
 def _laboratory(boot: PlannedBoot) -> Laboratory:
     """Give the networks for the cells of a boot; those of one stage are smaller."""
     hosts: tuple[str, ...] = (*HOSTS, STORE_HOST)
-    if not any("primaries" in planned.cell.parameters for planned in boot.cells):
+    if all(ServerParameters.of(planned.cell).primaries is None for planned in boot.cells):
         return Laboratory(hosts)
     return Laboratory(tuple(dict.fromkeys((*hosts, *PRIMARY_HOSTS))), FIRST_STAGE_NODES)

@@ -3,9 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import JsonValue
-
-from stealtime.campaigns.probe import whole
 from stealtime.report.catalogue.cell import CountedCell
 from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import Bounded
@@ -13,6 +10,7 @@ from stealtime.store.model import Cell
 from stealtime.studies.telephony.calls.figures import CallFigures, CallLoad, figures_of
 from stealtime.studies.telephony.calls.results import CallFailover, Calls
 from stealtime.studies.telephony.limits import limits
+from stealtime.studies.telephony.loads import CallParameters
 from stealtime.studies.telephony.results import (
     AnswersOverTime,
     RegistrationFailover,
@@ -63,7 +61,7 @@ class TelephonyFigures(CountedCell):
         return {
             "responses": [one for one in times if one is not None],
             "time_lines": [_time_line(one) for one in failovers],
-            "calls": _calls(cell.parameters, called),
+            "calls": figures_of(_load(CallParameters.of(cell)), called) if called else None,
         }
 
     def limits_by(self, results: Sequence[Any]) -> Sequence[str]:
@@ -102,14 +100,5 @@ def _time_line(one: RegistrationFailover | TwoStageFailover) -> TimeLine:
     return TimeLine(**{name: getattr(one, name, None) for name in TimeLine.model_fields})
 
 
-def _calls(parameters: Mapping[str, JsonValue], results: Sequence[Calls | CallFailover]) -> CallFigures | None:
-    interval_ns = parameters.get("interval_ns")
-    if not results:
-        return None
-    load = CallLoad(
-        streams=whole(parameters["streams"]),
-        mode=str(parameters["mode"]),
-        interval_ns=interval_ns if isinstance(interval_ns, int) else None,
-        roles=str(parameters.get("roles", "together")),
-    )
-    return figures_of(load, results)
+def _load(wanted: CallParameters) -> CallLoad:
+    return CallLoad(streams=wanted.streams, mode=wanted.mode, interval_ns=wanted.interval_ns, roles=wanted.roles)

@@ -5,15 +5,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from pydantic import JsonValue
 
 from stealtime.campaigns.planned import PlannedCell
+from stealtime.store.model import Cell
 from stealtime.store.results import Result
+from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.calls.sessions import attempt_sessions
 from stealtime.studies.telephony.calls.trials import call, call_failover
+from stealtime.studies.telephony.loads import (
+    CallParameters,
+    RegisterFailoverParameters,
+    RegisterParameters,
+    RegistrationRateParameters,
+    TwoStageFailoverParameters,
+)
+from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.place.model import Place, unprotected
 from stealtime.studies.telephony.place.steady import steady
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
@@ -30,7 +39,6 @@ from stealtime.studies.telephony.results import (
     SessionRate,
     TwoStageFailover,
 )
-from stealtime.studies.telephony.sipp.program import Transport
 from stealtime.vocabulary.errors import StealtimeError
 
 _RESOLUTION = 1.15
@@ -61,18 +69,20 @@ class Server:
 
 
 def find_registration_rate(server: Server, cell: PlannedCell, folder: Path) -> RegistrationRate:
-    transport = _transport(cell.cell.parameters)
+    """Search the highest rate of registrations."""
+    transport = RegistrationRateParameters.of(cell.cell).transport
     found = _search_registrations(server, transport, cell.duration_ns / 1e9, folder)
     if server.is_unprotected and found.rate_per_s:
         server.saturation[transport] = found.rate_per_s
     return RegistrationRate(**_found(found))
 
 
-def unknown_saturation(parameters: Mapping[str, JsonValue], known: Mapping[str, float]) -> Transport | None:
+def unknown_saturation(cell: Cell, known: Mapping[str, float]) -> Transport | None:
     """Give the transport over which the rate of a load is a share of a saturation that nobody has found yet, if any."""
-    if "share" not in parameters or parameters["transport"] in known:
+    if cell.probe != "register":
         return None
-    return _transport(parameters)
+    wanted = RegisterParameters.of(cell)
+    return None if wanted.share is None or wanted.transport in known else wanted.transport
 
 
 def find_saturation(server: Server, transport: Transport, folder: Path) -> None:
@@ -94,10 +104,11 @@ def find_session_rate(server: Server, cell: PlannedCell, folder: Path) -> Sessio
 
 
 def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
-    parameters, transport = cell.cell.parameters, _transport(cell.cell.parameters)
-    rate, saturation = _rate(server, parameters, transport)
+    """Have phones register at a rate."""
+    wanted = RegisterParameters.of(cell.cell)
+    rate, saturation = _rate(server, wanted)
     duration_s = cell.duration_ns / 1e9
-    load = Load(transport=transport, rate_per_s=rate, count=max(10, round(rate * duration_s)))
+    load = Load(transport=wanted.transport, rate_per_s=rate, count=max(10, round(rate * duration_s)))
     with steady(server.place):
         registered, used, elapsed_ns = run_load(server.place, load, folder / "load")
     times = registered.response_ns
@@ -120,27 +131,17 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
 
 def register_failover(server: Server, cell: PlannedCell, folder: Path) -> RegistrationFailover:
     """Have the server's host die while phones register."""
-    parameters = cell.cell.parameters
-    users = parameters.get("users")
-    return fail_over(
-        _that_fails_over(server),
-        _transport(parameters),
-        _number(parameters["rate_per_s"]),
-        cell.duration_ns / 1e9,
-        users if isinstance(users, int) else None,
-        folder,
-    )
+    wanted, place = RegisterFailoverParameters.of(cell.cell), _that_fails_over(server)
+    return fail_over(place, wanted.transport, wanted.rate_per_s, cell.duration_ns / 1e9, wanted.users, folder)
 
 
 def two_stage_failover(server: Server, cell: PlannedCell, folder: Path) -> TwoStageFailover:
     """Add a primary, then have the host of another one die, each while phones register."""
-    parameters, place = cell.cell.parameters, server.place
+    wanted, place = TwoStageFailoverParameters.of(cell.cell), server.place
     if not isinstance(place, TwoStagePlace):
         raise TypeError(f"{place!r} has no fronts")
     place.begin_again()
-    return fail_over_of_several(
-        place, _transport(parameters), _number(parameters["rate_per_s"]), cell.duration_ns / 1e9, folder
-    )
+    return fail_over_of_several(place, wanted.transport, wanted.rate_per_s, cell.duration_ns / 1e9, folder)
 
 
 def response_times(sorted_ns: list[int]) -> ResponseTimes:
@@ -156,8 +157,8 @@ TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
     "register": register,
     "register-failover": register_failover,
     "two-stage-failover": two_stage_failover,
-    "call": lambda server, cell, folder: call(server.place, cell, folder),
-    "call-failover": lambda server, cell, folder: call_failover(_that_fails_over(server), cell, folder),
+    "call": lambda server, cell, folder: call(server.place, *_calls(cell), folder),
+    "call-failover": lambda server, cell, folder: call_failover(_that_fails_over(server), *_calls(cell), folder),
 }
 """By the name of the probe."""
 
@@ -168,12 +169,17 @@ def _that_fails_over(server: Server) -> Place:
     return server.place
 
 
-def _rate(server: Server, parameters: Mapping[str, JsonValue], transport: Transport) -> tuple[float, float | None]:
+def _calls(cell: PlannedCell) -> tuple[CallNumbers, float]:
+    """Give the calls of a trial, and its duration in seconds."""
+    return CallNumbers.of_streams(CallParameters.of(cell.cell).streams), cell.duration_ns / 1e9
+
+
+def _rate(server: Server, wanted: RegisterParameters) -> tuple[float, float | None]:
     """Give the rate of a load, and the saturation that it is a share of."""
-    if "share" not in parameters:
-        return _number(parameters["rate_per_s"]), None
-    saturation = server.saturation[transport]
-    return max(1.0, saturation * _number(parameters["share"])), saturation
+    if wanted.share is None:
+        return wanted.rate_per_s, None
+    saturation = server.saturation[wanted.transport]
+    return max(1.0, saturation * wanted.share), saturation
 
 
 def _search_registrations(server: Server, transport: Transport, try_s: float, folder: Path) -> Saturation:
@@ -200,13 +206,3 @@ def _found(found: Saturation) -> dict[str, Any]:
         "is_bounded": found.is_bounded,
         "attempts": [RateAttempt(**asdict(one), failure=one.failure) for one in found.attempts],
     }
-
-
-def _transport(parameters: Mapping[str, JsonValue]) -> Transport:
-    return cast("Transport", parameters["transport"])
-
-
-def _number(value: JsonValue) -> float:
-    if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is not a number")
-    return float(value)

@@ -69,15 +69,11 @@ def compare_cells(a: CellSummary, b: CellSummary) -> CellComparison:
 
 def _side(cell: CellSummary, trials: Sequence[TrialSummary]) -> Side:
     """Give what the trials lost, with the time for which each was watched."""
-    interval_ns = cell.parameters.get("interval_ns") if cell.probe == "wakeup" else None
     told = [(one.stats, one.stalls) for one in trials if one.stats is not None and one.stalls is not None]
     return Side(
         stalls=[stalls for _, stalls in told],
         samples=[stats.count for stats, _ in told],
-        watched_s=[
-            stats.count * (interval_ns if isinstance(interval_ns, int | float) else stats.mean_ns) / 1e9
-            for stats, _ in told
-        ],
+        watched_s=[stats.count * cell.period_ns(stats) / 1e9 for stats, _ in told],
     )
 
 

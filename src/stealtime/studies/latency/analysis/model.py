@@ -11,6 +11,7 @@ from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import Bounded, CellFigures, Watched
 from stealtime.report.cells.surroundings import MeasuredTrial
 from stealtime.report.notation import three_digits
+from stealtime.studies.latency.probes.wakeup import WakeupParameters
 
 LimitName = Literal["RT throttling", "fair server"]
 PAUSE_SHARE = 0.5
@@ -197,6 +198,10 @@ class CellSummary(CellFigures, _Measured):
     """Probe ``tick`` only."""
     trials: list[TrialSummary]
 
+    def period_ns(self, stats: Stats) -> float:
+        """Give the time from one of these samples to the next."""
+        return WakeupParameters.of(self).interval_ns if self.probe == "wakeup" else stats.mean_ns
+
     def watched(self, quantity: str) -> Watched | None:
         """Give the latest wake-up, or the longest interruption of the busy loop."""
         if quantity != {"wakeup": "wakeup-latency", "tick": "interruption"}.get(self.probe):
@@ -204,13 +209,11 @@ class CellSummary(CellFigures, _Measured):
         if self.stats is None:
             return Watched(None, 0.0)
         longest_ns = self.worst_ns if self.probe == "wakeup" else self.worst_overhead_ns
-        interval_ns = self.parameters.get("interval_ns") if self.probe == "wakeup" else self.stats.mean_ns
-        assert isinstance(interval_ns, int | float)  # noqa: S101 - as the probe's own parameters have it
         hindrance = None
         if self.held_back is not None and self.held_back.longest_ns is not None:
             pause = f"{three_digits(self.held_back.longest_ns / 1e6)} ms"
             hindrance = f"{self.held_back.cause} stopped the probe for up to {pause}: --lift-rt-throttling"
-        return Watched(longest_ns, self.stats.count * interval_ns / 1e9, hindrance)
+        return Watched(longest_ns, self.stats.count * self.period_ns(self.stats) / 1e9, hindrance)
 
     @property
     def lines(self) -> list[str]:

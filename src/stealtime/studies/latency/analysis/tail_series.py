@@ -27,12 +27,8 @@ def tail_series(cell: "CellSummary", trials: Sequence[Trial]) -> TailSeries | No
         return None
     values_ns = np.concatenate([units * (1e9 / rate) for units, rate in found])
     if cell.probe == "tick":
-        events_per_s = 1e9 / cell.stats.mean_ns
         values_ns -= cell.stats.floor_ns
-    else:
-        interval_ns = cell.parameters["interval_ns"]
-        assert isinstance(interval_ns, int)  # noqa: S101 - as the probe's own parameters have it
-        events_per_s = 1e9 / interval_ns
+    events_per_s = 1e9 / cell.period_ns(cell.stats)
     hindrance = None
     if cell.held_back is not None and cell.held_back.longest_ns is not None:
         hindrance = f"{cell.held_back.cause} stopped the probe: measure with --lift-rt-throttling"

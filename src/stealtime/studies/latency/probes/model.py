@@ -1,12 +1,11 @@
 """What this study knows of its probes beyond what the laboratory does: how they are put into words."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from stealtime.campaigns.probe import Probe
-from stealtime.report import notation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,8 +14,6 @@ class LatencyProbe(Probe):
 
     title: str
     """``Thread switch``."""
-    parameter: Callable[[Mapping[str, JsonValue]], str]
-    """Puts a cell's parameters into words: ``1000 threads``."""
     question: str
     """What it does and what its samples are; ``{policy}`` stands for the scheduling policy of its threads."""
     sample: str
@@ -27,11 +24,10 @@ class LatencyProbe(Probe):
     """Whether its samples lie end to end over all of its time: only there can a period be told from what was missed,
     and only there does the kernel count when the measuring thread was put off its CPU."""
 
+    def parameter(self, parameters: Mapping[str, JsonValue]) -> str:
+        """Put a cell's parameters into words: ``1000 threads``."""
+        return self.cells.parameters.model_validate(parameters).words
+
     def describe(self, parameters: Mapping[str, JsonValue]) -> str:
         """Name it with the parameters of a cell: ``Thread switch, 1000 threads``."""
         return f"{self.title}, {self.parameter(parameters)}"
-
-
-def duration_words(nanoseconds: JsonValue | None) -> str:
-    """Write a duration that somebody chose: ``68 µs``, ``1.5 s``."""
-    return notation.trimmed_duration(nanoseconds) if isinstance(nanoseconds, int) else "?"

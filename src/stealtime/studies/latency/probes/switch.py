@@ -3,17 +3,33 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from stealtime.campaigns.probe import ProbeCells, ShortProbe, whole
+from stealtime.campaigns.parameters import Parameters
+from stealtime.campaigns.probe import ProbeCells
 from stealtime.studies.latency.probes.model import LatencyProbe
 from stealtime.wire.message import SwitchProbe
 
 ThreadCounts = Annotated[list[Annotated[int, Field(ge=2, le=1000)]], Field(min_length=1)]
 
 
+class SwitchParameters(Parameters):
+    """How many threads yield to each other."""
+
+    threads: int
+
+    @property
+    def words(self) -> str:
+        return f"{self.threads} threads"
+
+    def request(self, _iterations: Mapping[int, int], _repetition: int) -> SwitchProbe:
+        return SwitchProbe(threads=self.threads)
+
+
 class SwitchCells(ProbeCells):
     """``switch``: threads of one priority yield to each other."""
+
+    parameters = SwitchParameters
 
     probe: Literal["switch"]
     """The name of the probe."""
@@ -21,23 +37,10 @@ class SwitchCells(ProbeCells):
     """How many threads yield to each other; each number is a cell."""
 
 
-class ShortSwitch(ShortProbe):
-    """``[short.switch]``."""
-
-    threads: ThreadCounts | None = None
-    """Replaces its numbers of threads."""
-
-
-def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int], _repetition: int) -> SwitchProbe:
-    return SwitchProbe(threads=whole(parameters["threads"]))
-
-
 SWITCH = LatencyProbe(
     name="switch",
     cells=SwitchCells,
-    request=_request,
-    short=ShortSwitch,
-    options={"--threads": "threads"},
+    short=("threads",),
     is_busy=True,
     # Only there does a thread that yields give the CPU to the next of the ring.
     needs_fifo=True,
@@ -46,7 +49,6 @@ SWITCH = LatencyProbe(
     hidden_threads="st-ring",
     follows_user_mode_linux=False,
     title="Thread switch",
-    parameter=lambda parameters: f"{parameters.get('threads', '?')} threads",
     question=(
         "{policy} threads of one priority on one CPU yield to each other in turn. A sample is the time from "
         "the last instruction of one before it yields to the first of the next."

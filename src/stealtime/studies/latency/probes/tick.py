@@ -3,16 +3,33 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from stealtime.campaigns.probe import ProbeCells, whole
-from stealtime.studies.latency.probes.model import LatencyProbe, duration_words
+from stealtime.campaigns.parameters import Parameters
+from stealtime.campaigns.probe import ProbeCells
+from stealtime.report.notation import trimmed_duration
+from stealtime.studies.latency.probes.model import LatencyProbe
 from stealtime.vocabulary.quantities import DurationNs
 from stealtime.wire.message import TickProbe
 
 
+class TickParameters(Parameters):
+    """How long a loop takes on this host, natively."""
+
+    loop_ns: int
+
+    @property
+    def words(self) -> str:
+        return f"loop of {trimmed_duration(self.loop_ns)}"
+
+    def request(self, iterations: Mapping[int, int], _repetition: int) -> TickProbe:
+        return TickProbe(iterations=iterations[self.loop_ns])
+
+
 class TickCells(ProbeCells):
     """``tick``: a busy loop back to back."""
+
+    parameters = TickParameters
 
     probe: Literal["tick"]
     """The name of the probe."""
@@ -20,20 +37,13 @@ class TickCells(ProbeCells):
     """The duration of a loop on this host, natively. 68 us is the paper's: short enough to separate all ticks."""
 
 
-def _request(parameters: Mapping[str, JsonValue], iterations: Mapping[int, int], _repetition: int) -> TickProbe:
-    return TickProbe(iterations=iterations[whole(parameters["loop_ns"])])
-
-
 TICK = LatencyProbe(
     name="tick",
     cells=TickCells,
-    request=_request,
-    options={"--loop": "loop_ns"},
     is_busy=True,
     is_tiled=True,
     bounded="the longest overhead",
     title="Clock tick",
-    parameter=lambda parameters: f"loop of {duration_words(parameters.get('loop_ns'))}",
     question=(
         "A {policy} thread runs the same busy loop back to back. A loop that takes longer than the floor was "
         "interrupted: by the timer tick, by the kernel, by the host."

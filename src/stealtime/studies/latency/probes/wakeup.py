@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from stealtime.campaigns.probe import Asked, ProbeCells, whole
-from stealtime.studies.latency.probes.model import LatencyProbe, duration_words
+from stealtime.campaigns.parameters import Asked, Parameters
+from stealtime.campaigns.probe import ProbeCells
+from stealtime.report.notation import trimmed_duration
+from stealtime.studies.latency.probes.model import LatencyProbe
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.quantities import DurationNs, format_duration
 from stealtime.wire.message import WakeupProbe
@@ -15,8 +17,36 @@ _SHORTEST_INTERVAL_NS = 1_000
 """A shorter one is none that a timer could keep (``crates/probe/src/wakeup.rs``)."""
 
 
+class WakeupParameters(Parameters):
+    """The time from one wake-up to the next."""
+
+    interval_ns: int
+
+    @property
+    def words(self) -> str:
+        return f"every {trimmed_duration(self.interval_ns)}"
+
+    def request(self, _iterations: Mapping[int, int], _repetition: int) -> WakeupProbe:
+        return WakeupProbe(interval_ns=self.interval_ns)
+
+    def refuse(self, asked: Asked) -> None:
+        if self.interval_ns < _SHORTEST_INTERVAL_NS:
+            raise UsageError(
+                f"wakeup cannot wake up every {format_duration(self.interval_ns)}: no timer keeps so short a period",
+                hint=f"wake up every {format_duration(_SHORTEST_INTERVAL_NS)} or less often (-i)",
+            )
+        if self.interval_ns > asked.duration_ns:
+            raise UsageError(
+                f"wakeup every {format_duration(self.interval_ns)} never wakes up in a trial of "
+                f"{format_duration(asked.duration_ns)}",
+                hint="measure for longer (-D), or wake up more often (-i)",
+            )
+
+
 class WakeupCells(ProbeCells):
     """``wakeup``: absolute sleeps."""
+
+    parameters = WakeupParameters
 
     probe: Literal["wakeup"]
     """The name of the probe."""
@@ -24,34 +54,11 @@ class WakeupCells(ProbeCells):
     """The time from one wake-up to the next."""
 
 
-def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int], _repetition: int) -> WakeupProbe:
-    return WakeupProbe(interval_ns=whole(parameters["interval_ns"]))
-
-
-def _refuse(parameters: Mapping[str, JsonValue], asked: Asked) -> None:
-    interval_ns = whole(parameters["interval_ns"])
-    if interval_ns < _SHORTEST_INTERVAL_NS:
-        raise UsageError(
-            f"wakeup cannot wake up every {format_duration(interval_ns)}: no timer keeps so short a period",
-            hint=f"wake up every {format_duration(_SHORTEST_INTERVAL_NS)} or less often (-i)",
-        )
-    if interval_ns > asked.duration_ns:
-        raise UsageError(
-            f"wakeup every {format_duration(interval_ns)} never wakes up in a trial of "
-            f"{format_duration(asked.duration_ns)}",
-            hint="measure for longer (-D), or wake up more often (-i)",
-        )
-
-
 WAKEUP = LatencyProbe(
     name="wakeup",
     cells=WakeupCells,
-    request=_request,
-    options={"--interval": "interval_ns"},
-    refuse=_refuse,
     bounded="the longest overhead",
     title="Timer wake-up",
-    parameter=lambda parameters: f"every {duration_words(parameters.get('interval_ns'))}",
     question=(
         "A {policy} thread sleeps until absolute points in time. A sample is how late it runs again; a "
         "wake-up so late that it swallowed further ones counts for all of them."

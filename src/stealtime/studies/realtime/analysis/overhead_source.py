@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stealtime.schedulability.measured import MeasuredCondition, MeasuredOverheads, Unmeasured
-from stealtime.studies.realtime import task_sets
 from stealtime.studies.realtime.analysis.overheads import BOUNDARIES, TrialOverheads, joined, measure
 from stealtime.studies.realtime.analysis.tracing_shift import tracing_sentences
 from stealtime.studies.realtime.results import JobsOfTasks
+from stealtime.studies.realtime.task_sets import TaskSetParameters
 from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:
@@ -71,18 +71,17 @@ def _measure(trial: "Trial") -> TrialOverheads | None:
 
 def _machines(trials: "Sequence[Trial]") -> list[str]:
     """Name the machine of each trial, with its policy and polluters only where a run has several."""
-    parameters = [trial.record.cell.parameters for trial in trials]
-    policies = {one.get("policy") for one in parameters}
-    polluters = {task_sets.parameter(one, "polluters") for one in parameters}
+    parameters = [TaskSetParameters.of(trial.record.cell) for trial in trials]
+    policies = {one.policy for one in parameters}
+    polluters = {one.polluters for one in parameters}
     names = []
     for trial, own in zip(trials, parameters, strict=True):
         cell = trial.record.cell
         words = [cell.platform, *([] if cell.scenario == "alone" else [cell.scenario])]
         if len(policies) > 1:
-            words.append(str(own.get("policy")))
+            words.append(own.policy)
         if len(polluters) > 1:
-            count = task_sets.parameter(own, "polluters")
-            words.append(f"{count} {'polluter' if count == 1 else 'polluters'}")
+            words.append(f"{own.polluters} {'polluter' if own.polluters == 1 else 'polluters'}")
         names.append(" ".join(words))
     return names
 

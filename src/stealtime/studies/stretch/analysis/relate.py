@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from stealtime.campaigns.probe import whole
 from stealtime.report.interval import Interval
 from stealtime.studies.stretch.analysis import guests, prediction
 from stealtime.studies.stretch.analysis.accuracy import interval_factor
 from stealtime.studies.stretch.analysis.lost import lost_seconds, waited_share
 from stealtime.studies.stretch.analysis.model import Guest, Predicted, StretchCell
 from stealtime.studies.stretch.analysis.sharing import Work, always_busy, solve_together
+from stealtime.studies.stretch.probes import ContendParameters
 
 QUIET_SHARE = 0.1
 """A host that natively loses more of its time to others has work of which the models do not know."""
@@ -103,7 +103,7 @@ def _shared_stretch(base: StretchCell, cell: StretchCell, beside: Sequence[Guest
     Neighbours that do the same work do as it does; others are always busy.
     """
     work = Work(
-        tasks=whole(cell.parameters["tasks"]),
+        tasks=ContendParameters.of(cell).tasks,
         elapsed_s=fmean(base.elapsed_s),
         cpu_s=base.cost_s,
         io_s=fmean(one.io_asked_s for one in base.repetitions),

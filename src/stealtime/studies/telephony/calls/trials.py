@@ -3,8 +3,6 @@
 import time
 from pathlib import Path
 
-from stealtime.campaigns.planned import PlannedCell
-from stealtime.campaigns.probe import whole
 from stealtime.hosts.guest import Fault
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.numbers import CallNumbers
@@ -27,14 +25,14 @@ _REGISTERED_PER_S = 20.0
 """While the host dies: enough to see when signalling is answered again, and too little to be a load."""
 
 
-def call(place: Place, cell: PlannedCell, folder: Path) -> Calls:
+def call(place: Place, numbers: CallNumbers, voice_s: float, folder: Path) -> Calls:
     """Have all calls up at once, and both ends of each speak.
 
     Raises:
         StealtimeError: It cannot be had; ``NotProtectedError`` where it may be tried again.
     """
     with steady(place):
-        measured = make_calls(place, _numbers(cell), cell.duration_ns / 1e9, folder)
+        measured = make_calls(place, numbers, voice_s, folder)
     return Calls(
         dialogues=measured.dialogues,
         voice=measured.voice,
@@ -44,13 +42,12 @@ def call(place: Place, cell: PlannedCell, folder: Path) -> Calls:
     )
 
 
-def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover:
+def call_failover(place: Place, numbers: CallNumbers, before_s: float, folder: Path) -> CallFailover:
     """Have the host die in the middle of calls, while some phones register.
 
     Raises:
         StealtimeError: As ``call``.
     """
-    before_s = cell.duration_ns / 1e9
     voice_s = 2 * before_s + _AFTER_S
     faults: list[Fault] = []
     registering: list[Sipp] = []
@@ -67,7 +64,7 @@ def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover
         faults.append(place.kill_host())
 
     try:
-        measured = make_calls(place, _numbers(cell), voice_s, folder, meanwhile=fault)
+        measured = make_calls(place, numbers, voice_s, folder, meanwhile=fault)
         registered = finish_load(registering[0])
     finally:
         for sipp in registering:
@@ -86,10 +83,6 @@ def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover
         moments=_moments(faults[0], registered, is_replicated=place.mode == "replicated"),
         clock_error_ns=faults[0].error_ns,
     )
-
-
-def _numbers(cell: PlannedCell) -> CallNumbers:
-    return CallNumbers.of_streams(whole(cell.cell.parameters["streams"]))
 
 
 def _moments(fault: Fault, registered: Registered, *, is_replicated: bool) -> list[Moment]:

@@ -3,10 +3,8 @@
 The roles ``signalling`` and ``media`` are two guests beside each other on the same host; ``both`` is one.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
-
-from pydantic import JsonValue
+from collections.abc import Sequence
+from typing import Any
 
 from stealtime.hosts.guest import Fault, Guest, lose_host
 from stealtime.hosts.host import CpuTimes, NotProtectedError
@@ -16,10 +14,9 @@ from stealtime.studies.telephony.appliance.configuration import ServerConfigurat
 from stealtime.studies.telephony.appliance.image import obtain_image
 from stealtime.studies.telephony.appliance.replication import ReplicaConfiguration
 from stealtime.studies.telephony.appliance.root import Role
+from stealtime.studies.telephony.parameters import Mode, Roles
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.model import Mode, unprotected
-
-Roles = Literal["together", "apart"]
+from stealtime.studies.telephony.place.model import unprotected
 
 KERNEL = "cloud"
 """Of guests, as ``VM.toml`` names it."""
@@ -109,18 +106,6 @@ class GuestPlace(GuestsPlace):
             )
             for number, configuration in enumerate(configurations)
         ]
-
-    @classmethod
-    def of_parameters(cls, testbed: Testbed, name: str, parameters: Mapping[str, JsonValue]) -> "GuestPlace":
-        """Make one of the parameters of a cell."""
-        interval_ns = parameters.get("interval_ns")
-        return cls(
-            testbed,
-            name,
-            cast("Mode", parameters["mode"]),
-            interval_ns=interval_ns if isinstance(interval_ns, int) else None,
-            roles=cast("Roles", parameters.get("roles", "together")),
-        )
 
     @property
     def signalling(self) -> Guest:

@@ -1,17 +1,14 @@
 """What every place of a server has in common."""
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 from stealtime.hosts.client import Client
 from stealtime.hosts.guest import Fault
 from stealtime.hosts.host import CpuTimes
 from stealtime.protect.status import MemberStatus
+from stealtime.studies.telephony.parameters import Mode
 from stealtime.vocabulary.errors import StealtimeError
-
-Mode = Literal["off", "no-net", "net", "net+bypass", "net+no-net", "replicated"]
-"""How the guest is protected; natively only ``off``. ``net+no-net``: that of signalling in net, that of media in
-no-net. ``replicated``: two guests that are not protected, beside each other."""
 
 
 def unprotected() -> StealtimeError:

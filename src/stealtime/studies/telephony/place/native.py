@@ -11,8 +11,9 @@ from stealtime.hosts.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERF
 from stealtime.hosts.process_times import thread_times_ns
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
+from stealtime.studies.telephony.parameters import Mode
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.model import Mode, unprotected
+from stealtime.studies.telephony.place.model import unprotected
 from stealtime.studies.telephony.place.native_server import NativeServer
 
 _HOST = "a"

@@ -11,11 +11,10 @@ import re
 import selectors
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import psutil
-from pydantic import JsonValue
 
 from stealtime.hosts.client import Client, LaboratoryNode
 from stealtime.hosts.guest import Fault, Guest
@@ -67,16 +66,6 @@ class ReplicatedPlace(GuestsPlace):
         self._log = testbed.folder / "store.log"
         self._own_addresses = (testbed.address(_OWN[0]), testbed.address(_OWN[1]))
         self.guests = [self._replica(f"{name}-{number}", number, advertisement_ns) for number in range(len(_OWN))]
-
-    @classmethod
-    def of_parameters(
-        cls, testbed: Testbed, name: str, parameters: Mapping[str, JsonValue], store: Client
-    ) -> "ReplicatedPlace":
-        """Make one of the parameters of a cell, whose interval is that of advertisements."""
-        interval_ns = parameters["interval_ns"]
-        if not isinstance(interval_ns, int):
-            raise TypeError(f"{interval_ns!r} is not a number")
-        return cls(testbed, name, advertisement_ns=interval_ns, store=store)
 
     def start(self) -> None:
         """Start the store and boot both guests; does not wait."""

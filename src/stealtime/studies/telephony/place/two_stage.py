@@ -4,20 +4,19 @@ As in figure 1 of Patnaik et al. Each primary is a guest on a host of its own, w
 its own; one more host backs them all.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, cast
-
-from pydantic import JsonValue
+from collections.abc import Callable
+from typing import Any
 
 from stealtime.hosts.guest import Fault, Guest, lose_host
 from stealtime.hosts.host import NotProtectedError
 from stealtime.hosts.namespace_testbed import ALL_HOSTS
 from stealtime.hosts.testbed import Testbed
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
+from stealtime.studies.telephony.parameters import Mode
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.fronts import Fronts
 from stealtime.studies.telephony.place.guest import UP_WITHIN_S, GuestsPlace, machine_of
-from stealtime.studies.telephony.place.model import Mode, unprotected
+from stealtime.studies.telephony.place.model import unprotected
 from stealtime.vocabulary.errors import StealtimeError
 
 _HOMES = (0, 2, 3)
@@ -60,23 +59,6 @@ class TwoStagePlace(GuestsPlace):
         self._machine = machine
         self._first = primaries
         self._beginnings = 0
-
-    @classmethod
-    def of_parameters(
-        cls, testbed: Testbed, fronts: Fronts, name: str, parameters: Mapping[str, JsonValue]
-    ) -> "TwoStagePlace":
-        """Make one of the parameters of a cell, whose last primary is still to be added."""
-        interval_ns, primaries = parameters.get("interval_ns"), parameters["primaries"]
-        if not isinstance(primaries, int):
-            raise TypeError(f"{primaries!r} is not a number")
-        return cls(
-            testbed,
-            fronts,
-            name,
-            cast("Mode", parameters["mode"]),
-            primaries=primaries - 1,
-            interval_ns=interval_ns if isinstance(interval_ns, int) else None,
-        )
 
     @property
     def address(self) -> str:

@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from stealtime.hosts.guest import Fault
+from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.registrations.load import (
     Load,
@@ -15,7 +16,7 @@ from stealtime.studies.telephony.registrations.load import (
     unknown_users,
 )
 from stealtime.studies.telephony.results import AnswersOverTime, RegistrationFailover
-from stealtime.studies.telephony.sipp.program import Sipp, Transport
+from stealtime.studies.telephony.sipp.program import Sipp
 from stealtime.vocabulary.errors import StealtimeError
 
 _STEP_NS = 20_000_000

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from stealtime.hosts.client import Client
 from stealtime.hosts.host import CpuTimes
+from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.registrations.saturation import ANSWERED_BY_NS, Attempt
 from stealtime.studies.telephony.sipp.log import LoggedMessage
@@ -16,7 +17,6 @@ from stealtime.studies.telephony.sipp.program import (
     Finished,
     Sipp,
     SippOrder,
-    Transport,
     scenario_path,
     start_sipp,
 )

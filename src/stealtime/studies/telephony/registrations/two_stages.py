@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from stealtime.hosts.guest import Fault
+from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.place.location import Located, Protocol
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
 from stealtime.studies.telephony.registrations.failover import LOST_SHOWN, await_first_answer, over_time, silence_ns
@@ -24,7 +25,7 @@ from stealtime.studies.telephony.registrations.load import (
     unknown_users,
 )
 from stealtime.studies.telephony.results import PrimaryAdded, PrimaryUsers, TwoStageFailover
-from stealtime.studies.telephony.sipp.program import Sipp, Transport, start_sipp
+from stealtime.studies.telephony.sipp.program import Sipp, start_sipp
 from stealtime.vocabulary.errors import StealtimeError
 
 _FIRST_PORT = 5100

@@ -14,19 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Literal
 
 import psutil
 
 from stealtime.hosts.client import Client
 from stealtime.lab.libraries import find_library
 from stealtime.studies.telephony.appliance.configuration import SIP_PORT
+from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.sipp.log import LoggedMessage, parse_log
 from stealtime.studies.telephony.sipp.statistics import SippCounts, parse_statistics
 from stealtime.vocabulary.errors import StealtimeError
-
-Transport = Literal["udp", "tcp-one", "tcp-each"]
-"""How phones reach the server: all over one UDP socket, over one TCP connection, or with a connection each."""
 
 _ROOM = ("-buff_size", str(4 << 20))
 """For what is on its way at one socket: a server whose output is held answers some hundred phones at once. SIPp's own

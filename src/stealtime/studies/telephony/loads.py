@@ -1,0 +1,85 @@
+"""What is asked of a server: the parameters of the cells of each probe, and how long their trials take."""
+
+from typing import Annotated
+
+from pydantic import PlainSerializer
+
+from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, STREAMS_OF_A_CALL
+from stealtime.studies.telephony.parameters import ServerParameters, Transport
+from stealtime.studies.telephony.registrations.saturation import HELD_TRIES
+
+# As seen on a host of 2 CPUs. A server that is another one than that of the last cell is booted in its first trial.
+_BOOT_S = 4.0
+_SETTING_UP_S = 6.0
+_ASKING_S = 3.0
+_ADDED_S = 12.0
+_TRIES_OF_A_RATE = 12
+_UNANSWERED_S = 8.0
+
+
+Number = Annotated[float, PlainSerializer(lambda value: int(value) if value == int(value) else value)]
+"""A whole number is stored as such: it stands in the names of cells."""
+
+
+class SearchedParameters(ServerParameters):
+    """A server whose highest rate is searched."""
+
+    def beyond_s(self, duration_s: float) -> float:
+        return _BOOT_S + (_TRIES_OF_A_RATE + HELD_TRIES - 1) * duration_s + _UNANSWERED_S
+
+
+class RegistrationRateParameters(SearchedParameters):
+    """That of registrations."""
+
+    transport: Transport
+
+
+class RegisterParameters(ServerParameters):
+    """A server and its phones, which register at a rate or at a share of what it bears unprotected."""
+
+    transport: Transport
+    rate_per_s: Number = 0.0
+    """0 where it is a share."""
+    share: Number | None = None
+
+    def beyond_s(self, _duration_s: float) -> float:
+        return _BOOT_S
+
+
+class RegisterFailoverParameters(ServerParameters):
+    """A server whose host dies while phones register."""
+
+    transport: Transport
+    rate_per_s: Number
+    users: int | None = None
+
+    def beyond_s(self, duration_s: float) -> float:
+        return _BOOT_S + duration_s + _ASKING_S
+
+
+class TwoStageFailoverParameters(ServerParameters):
+    """Several servers, of which one is added and the host of one dies."""
+
+    primaries: int
+    transport: Transport
+    rate_per_s: Number
+
+    def beyond_s(self, duration_s: float) -> float:
+        return self.primaries * _BOOT_S + _ADDED_S + duration_s + 2 * _ASKING_S
+
+
+class CallParameters(ServerParameters):
+    """A server and its calls."""
+
+    streams: int
+
+    def beyond_s(self, _duration_s: float) -> float:
+        # As many phones as calls are registered first.
+        return _BOOT_S + _SETTING_UP_S + 2 * (self.streams / STREAMS_OF_A_CALL) / BEGUN_PER_S
+
+
+class CallFailoverParameters(CallParameters):
+    """A server whose host dies while calls are up."""
+
+    def beyond_s(self, duration_s: float) -> float:
+        return super().beyond_s(duration_s) + duration_s + _ASKING_S

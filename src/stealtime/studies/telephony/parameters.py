@@ -1,0 +1,33 @@
+"""What tells apart the servers that are measured, and how phones reach them."""
+
+from typing import TYPE_CHECKING, Literal
+
+from stealtime.campaigns.parameters import Parameters
+
+if TYPE_CHECKING:
+    from stealtime.lab.platforms.traits import PlatformTraits
+
+Transport = Literal["udp", "tcp-one", "tcp-each"]
+"""How phones reach the server: all over one UDP socket, over one TCP connection, or with a connection each."""
+Mode = Literal["off", "no-net", "net", "net+bypass", "net+no-net", "replicated"]
+"""How the guest is protected; natively only ``off``. ``net+no-net``: that of signalling in net, that of media in
+no-net. ``replicated``: two guests that are not protected, beside each other."""
+Roles = Literal["together", "apart"]
+DEFAULT_ADVERTISEMENT_NS = 1_000_000_000
+"""What keepalived does unless it is told otherwise; the other server takes over when three of them are missing."""
+
+
+class ServerParameters(Parameters):
+    """The server of a cell; the same one serves all cells that want the same."""
+
+    mode: Mode
+    interval_ns: int | None = None
+    """From one checkpoint to the next, of ``replicated`` from one advertisement to the next; None where unprotected."""
+    roles: Roles = "together"
+    """Whether signalling and media share a guest."""
+    primaries: int | None = None
+    """How many there are behind fronts, the last of which is added; None without fronts."""
+
+    def suits(self, traits: "PlatformTraits") -> bool:
+        """Tell whether it can be had on a platform: without a guest there is nothing to protect."""
+        return not traits.is_native or (self.mode, self.roles) == ("off", "together")

@@ -51,6 +51,8 @@ pub struct Line {
     pub reordered: Kept<u64, MOST_KEPT>,
     /// From sending to the first answer.
     pub trips: Histogram<u64>,
+    /// The least of them to the nanosecond: bounds of blackouts rest on it, and a histogram keeps three digits.
+    fastest_ns: Option<u64>,
     /// By how much one answer came later after the one before than an interval, where they did not come together.
     pub excess: Histogram<u64>,
     pub silences: Silences,
@@ -75,6 +77,7 @@ impl Line {
             duplicated: Kept::default(),
             reordered: Kept::default(),
             trips: Histogram::new(3)?,
+            fastest_ns: None,
             excess: Histogram::new(3)?,
             silences: Silences::new(LEAST_INTERVALS * interval_ns),
             long_silences: Kept::default(),
@@ -125,7 +128,9 @@ impl Line {
         }
         self.highest = self.highest.max(Some(number));
         // They grow with what they hold, and refuse only what no 64 bits hold.
-        let _ = self.trips.record(at_ns.saturating_sub(self.sent_ns(number)));
+        let trip_ns = at_ns.saturating_sub(self.sent_ns(number));
+        let _ = self.trips.record(trip_ns);
+        self.fastest_ns = Some(self.fastest_ns.map_or(trip_ns, |fastest_ns| fastest_ns.min(trip_ns)));
     }
 
     /// Nothing more is waited for: what is silent since its last answer is so until now.
@@ -172,7 +177,7 @@ impl Line {
 
     /// The fastest round trip: one that waits for others, as in held output, is not the path's.
     pub fn fastest_ns(&self) -> u64 {
-        if self.trips.is_empty() { 0 } else { self.trips.min() }
+        self.fastest_ns.unwrap_or(0)
     }
 
     /// The first probe that counts.

@@ -18,27 +18,35 @@ chrt --idle 0 .venv/bin/pytest --durations=10 --numprocesses=2 --dist=loadfile t
 ((PIPESTATUS[0] == 0)) || echo unit >>"$failures"
 wait "$browser" || echo browser >>"$failures"
 cat "$logs/pytest-browser.log"
-chrt --idle 0 cargo test --workspace --locked --no-run >/dev/null 2>&1
-wait "$kvm"
-cat "$logs/kvm-ring.log"
-
-step "build the Rust tests" cargo test --workspace --locked --no-run || echo cargo >>"$failures"
-# cargo_tests NAME ARGUMENTS...: runs tests of Rust; what they print is shown where one fails.
+# Rust's tests in two halves. Both select from the whole workspace: with other packages cargo would choose other features,
+# and build nearly all of it again. Members that are protected wait most of the time, and many of them at once.
+members=(--bins --test all --test clusters --test registers)
+mapfile -t tests < <(cargo metadata --no-deps --format-version 1 | .venv/bin/python tests/rigs/cargo_tests.py "${members[@]}")
+others=(--lib "${tests[@]}")
+# cargo_tests NAME SELECTION... -- ARGUMENTS...: runs tests of Rust; what they print is shown where one fails.
 cargo_tests() {
     local name=$1
     shift
-    if ! cargo test --locked --no-fail-fast "$@" >"$logs/cargo-$name.log" 2>&1; then
+    if ! cargo test --workspace --locked --no-fail-fast "$@" --show-output >"$logs/cargo-$name.log" 2>&1; then
         echo "cargo" >>"$failures"
         cat "$logs/cargo-$name.log"
     fi
 }
-# Members that are protected wait for timeouts most of the time, and leave a CPU to the others.
-cargo_tests members --package stealtime-replicator --package stealtime-succession -- --show-output &
-members=$!
-cargo_tests others --workspace --exclude stealtime-replicator --exclude stealtime-succession -- --show-output
-wait "$members"
+build_tests() {
+    cargo test --workspace --locked --no-run "${members[@]}" && cargo test --workspace --locked --no-run "${others[@]}"
+}
+chrt --idle 0 bash -c "$(declare -p members others); $(declare -f build_tests); build_tests" >/dev/null 2>&1
+wait "$kvm"
+cat "$logs/kvm-ring.log"
+
+step "build the Rust tests" build_tests || echo cargo >>"$failures"
+cargo_tests members "${members[@]}" -- --test-threads=8 &
+running=$!
+cargo_tests others "${others[@]}" --
+cargo_tests docs --doc --
+wait "$running"
 # Those that make network namespaces.
-((EUID != 0)) || cargo_tests namespaces --package stealtime-outputhold --test relay -- --ignored --show-output
+((EUID != 0)) || cargo_tests namespaces --test relay -- --ignored
 .venv/bin/python tests/rigs/skips.py "$logs"/cargo-*.log || echo cargo >>"$failures"
 # No test at all is no success.
 for log in "$logs"/cargo-{members,others}.log; do

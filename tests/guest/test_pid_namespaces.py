@@ -145,6 +145,7 @@ async def measured(folder: Path, *prefix: str) -> dict[str, Trial]:
     return {trial.record.cell.platform: trial for trial in run.measured}
 
 
+@pytest.mark.truth
 async def test_with_a_proc_of_its_own_a_namespace_does_not_tell_whose_fault_it_is(tmp_path: Path) -> None:
     trials = await measured(tmp_path, *IN_A_NAMESPACE)
     assert "native" in trials

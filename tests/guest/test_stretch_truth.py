@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 from machines import needs_root
 from scipy.stats import t as student
-from truth import IN_FULL, repetitions, some_of
+from truth import IN_FULL, some_of
 
 pytestmark = [pytest.mark.guest, pytest.mark.longer, needs_root]
 
 STEALTIME = str(Path(sys.executable).parent / "stealtime")
 TIMEOUT_S = 300
 TOLERANCE = 0.05
-REPETITIONS = repetitions(few=3, full=4)
+REPETITIONS = 4
+"""Of fewer there is no interval."""
 PLATFORMS = ["native", "uml"]
 WIDER = float(student.ppf(0.9995, 2 * REPETITIONS - 2) / student.ppf(0.975, 2 * REPETITIONS - 2))
 """How much wider an interval of 99.9 % is than one of 95 %, over so many repetitions on both sides."""

@@ -124,6 +124,7 @@ def test_a_guest_that_stands_no_longer_than_allowed_is_protected_all_the_same_an
         hosts.settled()
 
 
+@pytest.mark.truth
 def test_a_guest_that_writes_more_than_the_line_carries_is_held_back_until_it_carries_more() -> None:
     program = ["tcp=7000", "udp=7000", "memory=48MiB", "dirty=100/10ms"]
     with slow_lines(program_arguments=program) as hosts:

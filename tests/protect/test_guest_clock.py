@@ -80,6 +80,7 @@ def test_the_clock_is_kept_through_checkpoints_and_a_failover(record_property: C
         assert "which is made good" in console
 
 
+@pytest.mark.truth
 def test_a_clock_that_is_left_alone_loses_what_the_member_says(record_property: Callable[[str, object], None]) -> None:
     with laboratory_or_skip() as laboratory:
         hosts = TwoHosts(laboratory, interval=INTERVAL, mode="net", kernel_arguments="stealtime.clock=free")

@@ -137,6 +137,7 @@ def await_nothing_left(machines: MachinesOverSsh) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.truth
 def test_an_interruption_leaves_nothing_on_the_hosts(machines: MachinesOverSsh, tmp_path: Path) -> None:
     interrupted(machines, tmp_path, signal.SIGINT)
     # It has waited for that.

@@ -47,6 +47,7 @@ def place() -> Iterator[TwoStagePlace]:
         made.stop()
 
 
+@pytest.mark.truth
 def test_a_primary_is_added_and_another_one_dies_and_nobody_is_lost(place: TwoStagePlace, tmp_path: Path) -> None:
     before, from_ns = place.await_protected(), time.monotonic_ns()
     seen = fail_over_of_several(place, "udp", _RATE_PER_S, _BEFORE_S, tmp_path)
@@ -79,6 +80,7 @@ def test_a_primary_is_added_and_another_one_dies_and_nobody_is_lost(place: TwoSt
         place.add_primary()
 
 
+@pytest.mark.truth
 def test_phones_of_one_primary_call_those_of_another(place: TwoStagePlace, tmp_path: Path) -> None:
     numbers = CallNumbers(_CALLS)
     with CallSignalling(place.client, place.address, numbers, tmp_path) as signalling:

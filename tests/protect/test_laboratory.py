@@ -187,7 +187,6 @@ def test_nothing_is_left_after_a_laboratory() -> None:
 KILLED_LABORATORY = """
 import sys
 from stealtime.hosts.laboratory import Laboratory
-from real_etcd import Etcd
 with Laboratory() as built:
     built.start("a", ["sleep", "600"])
     print(built.folder, *(node.namespace for node in built.nodes.values()), flush=True)

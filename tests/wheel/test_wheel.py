@@ -5,13 +5,15 @@ import os
 import shutil
 import struct
 import subprocess
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-AGENT = "stealtime-0.1.0.data/scripts/stealtime-agent"
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+AGENT = f"stealtime-{VERSION}.data/scripts/stealtime-agent"
 AGENT_LIMIT_BYTES = 8 << 20
 """The agent is part of every guest's initramfs and is copied over ssh."""
 

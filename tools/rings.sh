@@ -28,8 +28,8 @@ failed() {
 declare -A most_again=([guest]=5 [protect]=5 [kvm]=40)
 # The only layer that repeats anything: no test and no rig measures again by itself.
 repetitions=2
-# What is lost once is lost: nothing that protects has a second chance, unless the emulated machine itself has ended (its
-# kernel panics now and then: tests/kvm/first_level.py).
+# What is lost once is lost: nothing that protects has a second chance, unless the emulated machine itself has ended:
+# its kernel panics now and then (tests/kvm/first_level.py).
 never_again=protect
 machine_ended="first level said 'good-bye'"
 

@@ -18,10 +18,11 @@ chrt --idle 0 .venv/bin/pytest --durations=10 --numprocesses=2 --dist=loadfile t
 ((PIPESTATUS[0] == 0)) || echo unit >>"$failures"
 wait "$browser" || echo browser >>"$failures"
 cat "$logs/pytest-browser.log"
-# Rust's tests in two halves. Both select from the whole workspace: with other packages cargo would choose other features,
-# and build nearly all of it again. Members that are protected wait most of the time, and many of them at once.
+# Rust's tests in two halves. Both select from the whole workspace: with other packages cargo would choose other
+# features, and build nearly all of it again. Members that are protected wait most of the time, many of them at once.
 members=(--bins --test all --test clusters --test registers)
-mapfile -t tests < <(cargo metadata --no-deps --format-version 1 | .venv/bin/python tests/rigs/cargo_tests.py "${members[@]}")
+mapfile -t tests < <(cargo metadata --no-deps --format-version 1 |
+    .venv/bin/python tests/rigs/cargo_tests.py "${members[@]}")
 others=(--lib "${tests[@]}")
 # cargo_tests NAME SELECTION... -- ARGUMENTS...: runs tests of Rust; what they print is shown where one fails.
 cargo_tests() {

@@ -21,6 +21,9 @@ def some_of(values: Iterable[Any], *always: Any) -> list[Any]:
 
     A tuple is what several names of parameters get.
     """
+    values = list(values)
+    if strangers := [one for one in always if one not in values]:
+        raise ValueError(f"these are none of the parameters: {strangers}")
     return [
         value
         if value in always

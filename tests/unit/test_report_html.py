@@ -175,3 +175,15 @@ def test_command_prints_one_document(known: KnownRun, tmp_path: Path) -> None:
 def test_a_run_without_a_cell_says_so(tmp_path: Path) -> None:
     write_report(Run.open(write_synthetic_run(tmp_path / "run", cells=[]).folder), tmp_path / "report.html")
     assert "This run has no cell that can be drawn." in (tmp_path / "report.html").read_text()
+
+
+def test_parameters_that_nobody_can_read_are_told_as_they_stand(tmp_path: Path) -> None:
+    cell = SyntheticCell("native", "switch", {"threads": 2}, 180.0, 90_000.0, 0.5, 2_000)
+    known = write_synthetic_run(tmp_path / "run", cells=[cell])
+    (trial,) = known.cells.values()
+    path = trial.folder / "trial.json"
+    document = json.loads(path.read_text())
+    document["cell"]["parameters"] = {"strands": 2}
+    path.write_text(json.dumps(document))
+    write_report(Run.open(known.folder), tmp_path / "report.html")
+    assert "strands 2" in (tmp_path / "report.html").read_text()

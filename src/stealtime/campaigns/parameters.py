@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
-from pydantic import ConfigDict, JsonValue
+from pydantic import ConfigDict, JsonValue, ValidationError
 
 from stealtime.vocabulary.readings import Model
 from stealtime.wire.message import ProbeRequest
@@ -51,18 +51,26 @@ class Parameters(Model):
     @property
     def words(self) -> str:
         """For people."""
-        return ", ".join(f"{key} {value}" for key, value in sorted(self.stored.items()))
+        return _listed(self.stored)
+
+    @classmethod
+    def words_of(cls, parameters: Mapping[str, JsonValue]) -> str:
+        """Put those of a stored cell into words; damaged ones, or those of another version, as they stand."""
+        try:
+            return cls.model_validate(parameters).words
+        except ValidationError:
+            return _listed(parameters)
 
     def request(self, iterations: Mapping[int, int], repetition: int) -> ProbeRequest:
         """Make what the agent is asked for, of the iterations of each length of busy loop and the repetition from 1."""
-        raise NotImplementedError(f"{type(self).__name__} are of a probe that its stage carries out")
+        raise NotImplementedError(f"{type(self).__name__} are of a probe that its driver carries out")
 
     def refuse(self, asked: Asked) -> None:
         """Raise ``UsageError`` where the agent would refuse a trial (``Probe::validate`` and ``validate_priority`` in
         ``crates/probe``). Asked of every cell before a run begins: else it would be known after a boot only."""
 
     def suits(self, _traits: "PlatformTraits") -> bool:
-        """Tell whether a stage has such a cell on a platform: a native server is not protected, for one. Others are
+        """Tell whether a driver has such a cell on a platform: a native server is not protected, for one. Others are
         left out of the plan."""
         return True
 
@@ -80,3 +88,7 @@ class Parameters(Model):
         """Give what a trial of a duration takes beyond it, where no run on this host tells; None takes what is usual on
         the platform."""
         return None
+
+
+def _listed(parameters: Mapping[str, JsonValue]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in sorted(parameters.items()))

@@ -253,7 +253,7 @@ def _is_measured_in(probe: str, scenario: Scenario) -> bool:
 
 
 def _suits(platform: str, scenario: Scenario, parameters: Parameters) -> bool:
-    """Tell whether a stage has this cell on a platform: those over ssh are hosts, and only there."""
+    """Tell whether a driver has this cell on a platform: those over ssh are hosts, and only there."""
     traits = traits_of(platform)
     return traits.is_remote == (scenario.hosts is not None) and parameters.suits(traits)
 

@@ -163,4 +163,4 @@ class Probe:
 
     def describe(self, parameters: Mapping[str, JsonValue]) -> str:
         """Name it with the parameters of a cell, for people."""
-        return ", ".join(one for one in (self.name, self.cells.parameters.model_validate(parameters).words) if one)
+        return ", ".join(one for one in (self.name, self.cells.parameters.words_of(parameters)) if one)

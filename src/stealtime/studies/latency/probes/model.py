@@ -26,7 +26,7 @@ class LatencyProbe(Probe):
 
     def parameter(self, parameters: Mapping[str, JsonValue]) -> str:
         """Put a cell's parameters into words: ``1000 threads``."""
-        return self.cells.parameters.model_validate(parameters).words
+        return self.cells.parameters.words_of(parameters)
 
     def describe(self, parameters: Mapping[str, JsonValue]) -> str:
         """Name it with the parameters of a cell: ``Thread switch, 1000 threads``."""

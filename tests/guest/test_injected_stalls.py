@@ -28,7 +28,7 @@ from injected_stalls import (
 )
 from machines import needs_root
 from numpy.typing import NDArray
-from truth import repetitions
+from truth import repetitions, some_of
 
 from stealtime.lab.platforms.model import Machine
 from stealtime.wire.message import ProbeRequest, WakeupProbe
@@ -138,7 +138,7 @@ async def test_stalls_that_only_the_probe_saw_are_held_against_it(robbed: tuple[
     assert CAUSED_BY_PROBE in verdict.complaints, verdict.text()
 
 
-@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("name", some_of(PROBES, "tick"))
 async def test_in_a_guest_stolen_time_is_seen_and_its_error_shown(
     machine: Machine, name: str, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:

@@ -93,6 +93,7 @@ def test_a_pause_of_rt_throttling_is_seen_and_explained(tmp_path: Path) -> None:
     assert code == code_for(found.rest_max_overhead_ns)
 
 
+@pytest.mark.truth
 def test_a_thief_is_not_excused_by_a_limit_that_could_have_acted(tmp_path: Path) -> None:
     code, document = alone("--lift-rt-throttling", "--inject-every", "1s", "--inject-steal", "40ms")
     needs_fair_server(document)

@@ -117,7 +117,7 @@ def kill_all_named(name: str) -> Callable[[Command], None]:
     ("platform", "probe", "kill"),
     [
         ("native", "tick", kill_control_plane),
-        ("native", "wakeup", kill_all_named("stealtime-agent")),
+        pytest.param("native", "wakeup", kill_all_named("stealtime-agent"), marks=pytest.mark.truth),
         pytest.param("uml", "tick", kill_all_named("linux"), marks=pytest.mark.truth),
     ],
     ids=["control plane", "agent", "guest"],

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from fabricated_kernel import write_hanging_kernel, write_panicking_kernel
 from machines import HOUSEKEEPING_CPU, MEASURED_CPU, marked_processes, request_for, require_usable, until
+from truth import some_of
 
 from stealtime.campaigns.staying import Staying
 from stealtime.lab.platforms import registry
@@ -138,7 +139,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("name", ["native", *GUESTS])
+@pytest.mark.parametrize("name", some_of(["native", *GUESTS], "native", "qemu-tcg-paravirt"))
 async def test_killing_the_control_plane_leaves_no_process(name: str, tmp_path: Path) -> None:
     await require_usable(name)
     argv = [sys.executable, "-c", BOOT_AND_WAIT, name, str(MEASURED_CPU), str(HOUSEKEEPING_CPU), str(tmp_path)]
@@ -151,7 +152,7 @@ async def test_killing_the_control_plane_leaves_no_process(name: str, tmp_path: 
     assert await until(lambda: not marked_processes(mark)), marked_processes(mark)
 
 
-@pytest.mark.parametrize("name", GUESTS)
+@pytest.mark.parametrize("name", some_of(GUESTS, "uml", "qemu-tcg-paravirt"))
 async def test_a_guest_that_is_killed_while_measuring_is_told_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     await require_usable(name)
     before = set(marked_processes(run_mark()))

@@ -13,13 +13,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from truth import repetitions
 
 from stealtime.lab.image.kernel import find_kernel
 
-pytestmark = [pytest.mark.protect, pytest.mark.longer]
+pytestmark = [pytest.mark.protect, pytest.mark.truth]
 
-EPOCHS = repetitions(few=10, full=100, variable="STEALTIME_CAPTURE_EPOCHS")
+EPOCHS = int(os.environ.get("STEALTIME_CAPTURE_EPOCHS", "100"))
 _REPOSITORY = Path(__file__).parents[2]
 _SPLIT = re.compile(r"^(\d+) epochs, (\d+) pages written, 0 missed$", re.MULTILINE)
 _FAULT = re.compile(r"^thread .* panicked at .*\n.*", re.MULTILINE)

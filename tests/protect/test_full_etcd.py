@@ -54,6 +54,7 @@ def _alarm(hosts: TwoHosts, action: str) -> None:
     assert hosts.laboratory.start(ARBITER, argv).wait(timeout=60) == 0
 
 
+@pytest.mark.truth
 def test_a_guest_that_lost_its_standby_is_not_stopped_while_etcd_is_full_and_is_protected_again_thereafter(
     hosts: TwoHosts, tell: Callable[[str], None]
 ) -> None:

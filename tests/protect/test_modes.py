@@ -116,6 +116,7 @@ def test_a_member_that_stood_still_says_nothing_more_where_output_is_not_held() 
         counting.end()
 
 
+@pytest.mark.truth
 def test_only_flows_that_bypass_the_hold_are_forgotten() -> None:
     forgotten = forgetting("net+bypass", bypass=[{"protocol": "udp", "source_port": 7000}])
     assert {finding["protocol"] for finding in forgotten} == {"udp"}

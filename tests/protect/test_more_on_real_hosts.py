@@ -51,6 +51,7 @@ def measured(machines: MachinesOverSsh, folder: Path, probes: str) -> tuple[dict
     return {trial.record.cell.measurement: trial for trial in run.measured}, shown
 
 
+@pytest.mark.truth
 def test_hosts_over_ssh_die_in_both_ways_and_the_client_loses_nothing(
     machines: MachinesOverSsh, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ _VICTIMS: dict[str, Callable[[TwoHosts, MemberStatus], int]] = {
 _MOVING = ("the active member", "the guest's QEMU")
 
 
+@pytest.mark.truth
 def test_each_process_may_be_killed_for_want_of_memory(hosts: TwoHosts) -> None:
     with Witness(hosts) as witness:
         hosts.boot()

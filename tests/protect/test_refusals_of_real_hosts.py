@@ -9,6 +9,7 @@ import pytest
 from campaign_process import stored_run
 from machines_over_ssh import ADDRESSES, MachinesOverSsh, registrations_on_both
 from protect_command import STEALTIME
+from truth import some_of
 
 from stealtime.hosts.laboratory import GUEST_INTERFACE, Laboratory
 from stealtime.store.model import Failure
@@ -49,16 +50,24 @@ def assert_refused(machines: MachinesOverSsh, folder: Path, text: str, message: 
     assert [machines.left_on(name) for name in ADDRESSES] == [[], []]
 
 
-@pytest.mark.parametrize(
-    ("changed", "to", "message", "hint"),
-    [
-        (f'stealtime = "{STEALTIME}"', 'stealtime = "/no/stealtime"', "stealtime is not to be found at", "its path"),
-        (ADDRESSES["b"], "10.77.1.77", "10.77.1.77 cannot be reached over ssh", "ssh root@10.77.1.77 true"),
-        (ADDRESSES["b"], ADDRESSES["a"], "have the same name 'a'", "another machine"),
-        (GUEST_INTERFACE, f"{ADDRESSES['b']}/24", f"guest's address {ADDRESSES['b']} is taken", "a free one"),
-        ('mode = ["net"]', 'mode = ["replicated"]', "the addresses of 2 guests, and 3 are needed", "`more_guests`"),
-    ],
-)
+NOT_TO_BE_HAD = [
+    (f'stealtime = "{STEALTIME}"', 'stealtime = "/no/stealtime"', "stealtime is not to be found at", "its path"),
+    (ADDRESSES["b"], "10.77.1.77", "10.77.1.77 cannot be reached over ssh", "ssh root@10.77.1.77 true"),
+    (ADDRESSES["b"], ADDRESSES["a"], "have the same name 'a'", "another machine"),
+    (GUEST_INTERFACE, f"{ADDRESSES['b']}/24", f"guest's address {ADDRESSES['b']} is taken", "a free one"),
+    ('mode = ["net"]', 'mode = ["replicated"]', "the addresses of 2 guests, and 3 are needed", "`more_guests`"),
+]
+OTHERS = [
+    ("echo \"error: No such command 'serve'.\" >&2; exit 2", "cannot lend its host"),
+    (
+        'read question; echo \'{"number": 0, "version": 1, "stealtime": "0.0.1"}\'; read end',
+        "has stealtime 0.0.1, and this machine",
+    ),
+    ("exec /bin/false", "answers no more"),
+]
+
+
+@pytest.mark.parametrize(("changed", "to", "message", "hint"), some_of(NOT_TO_BE_HAD, NOT_TO_BE_HAD[1]))
 def test_what_cannot_be_had_is_a_sentence_and_a_hint(
     machines: MachinesOverSsh, tmp_path: Path, changed: str, to: str, message: str, hint: str
 ) -> None:
@@ -66,17 +75,7 @@ def test_what_cannot_be_had_is_a_sentence_and_a_hint(
     assert_refused(machines, tmp_path, HEAD.replace(changed, to), message, hint)
 
 
-@pytest.mark.parametrize(
-    ("program", "message"),
-    [
-        ("echo \"error: No such command 'serve'.\" >&2; exit 2", "cannot lend its host"),
-        (
-            'read question; echo \'{"number": 0, "version": 1, "stealtime": "0.0.1"}\'; read end',
-            "has stealtime 0.0.1, and this machine",
-        ),
-        ("exec /bin/false", "answers no more"),
-    ],
-)
+@pytest.mark.parametrize(("program", "message"), some_of(OTHERS, OTHERS[1]))
 def test_another_stealtime_on_a_host_is_named(
     machines: MachinesOverSsh, tmp_path: Path, program: str, message: str
 ) -> None:

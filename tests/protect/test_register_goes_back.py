@@ -64,6 +64,7 @@ def _alarmed(hosts: TwoHosts, member: MemberStatus, since: int) -> MemberStatus 
     return status if status.register_went_back > since else None
 
 
+@pytest.mark.truth
 def test_a_healthy_guest_goes_on_and_may_fail_over_thereafter(hosts: TwoHosts) -> None:
     backup = _register(hosts)
     first = hosts.strike("kill")

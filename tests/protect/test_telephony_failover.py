@@ -48,6 +48,7 @@ def start(folder: Path) -> "subprocess.Popen[str]":
     return start_run(folder, str(campaign))
 
 
+@pytest.mark.truth
 def test_no_acknowledged_registration_is_lost_with_its_host(tmp_path: Path) -> None:
     run, shown = finished_run(start(tmp_path), tmp_path)
     trials = {trial.record.cell.measurement: trial for trial in run.measured}

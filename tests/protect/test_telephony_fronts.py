@@ -161,6 +161,7 @@ def test_no_step_of_an_addition_loses_a_user_and_renewing_moves_a_share(stages: 
     assert old_second - third
 
 
+@pytest.mark.truth
 def test_calls_find_users_who_are_still_at_their_old_primary(stages: Stages) -> None:
     users = [f"d{number}" for number in range(12)]
     front, old = stages.fronts.addresses["front1"], set(stages.primaries.values())

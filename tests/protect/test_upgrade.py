@@ -82,6 +82,7 @@ def previous() -> Path:
 
 
 @pytest.mark.parametrize("first", ["this", "previous"])
+@pytest.mark.truth
 def test_hosts_are_upgraded_one_after_the_other_and_nothing_is_lost(
     first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

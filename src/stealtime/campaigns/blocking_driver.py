@@ -58,7 +58,7 @@ class BlockingDriver(ABC):
     def log_tail(self) -> str:
         """Give the end of all logs, for a trial that failed."""
 
-    def after_lapse(self, _error: StealtimeError) -> None:
+    def before_retry(self, _error: StealtimeError) -> None:
         """Make ready for another try."""
         self.give_up()
 
@@ -113,7 +113,7 @@ class BlockingDriver(ABC):
                 retries += 1
                 if retries == _TRIES:
                     raise
-                self.after_lapse(error)
+                self.before_retry(error)
 
 
 @asynccontextmanager

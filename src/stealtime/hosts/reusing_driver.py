@@ -84,7 +84,7 @@ class GuestDriver(ReusingDriver[Guest, Wanted]):
     def log_tail(self) -> str:
         return self.testbed.log_tail()
 
-    def after_lapse(self, error: StealtimeError) -> None:
+    def before_retry(self, error: StealtimeError) -> None:
         """Take the same guest once more, which gets another standby, unless its host has died."""
         if not isinstance(error, ProtectionLostError):
             self.give_up()

@@ -58,7 +58,7 @@ def test_the_document_of_show_is_the_only_thing_on_stdout_and_valid(stealtime: C
 def test_every_document_has_a_schema_version(stealtime: Command, command: tuple[str, ...]) -> None:
     stealtime(*SHORT)
     document: dict[str, Any] = json.loads(stealtime(*command, "--json").out)
-    assert document["schema_version"] == (2 if command[0] == "show" else 1)
+    assert document["schema_version"] == (3 if command[0] == "show" else 1)
 
 
 @pytest.mark.parametrize(

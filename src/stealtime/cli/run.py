@@ -387,12 +387,14 @@ def _conclude(finished: "Finished", order: "Order", junit: Path | None, as_json:
 
 def _print_result(run: "Run", summary: "RunSummary", as_json: bool) -> None:
     from stealtime.cli.output import data_console, print_document
+    from stealtime.report.terminal.answer import print_answers
     from stealtime.report.terminal.run import print_tables
 
     if as_json:
         print_document(summary)
         return
     console = data_console()
+    print_answers(summary, console)
     print_tables(summary, console)
     console.print(f"run     {run.run_id}", soft_wrap=True)
 

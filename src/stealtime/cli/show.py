@@ -70,6 +70,7 @@ def show(
     from stealtime.report.acceptance.library import find_bars
     from stealtime.report.ending import exit_code, remarks_on
     from stealtime.report.summarizing import summarize
+    from stealtime.report.terminal.answer import print_answers
     from stealtime.report.terminal.run import claims_of, print_explanations, print_tables
     from stealtime.store.run import find_run
     from stealtime.vocabulary.errors import UsageError
@@ -93,6 +94,7 @@ def show(
         claims = claims_of(summary, wanted=paper_tables)
         console = data_console()
         console.print(f"{found.run_id}  {found.manifest.state}\n", markup=False)
+        print_answers(summary, console)
         for claim in claims:
             console.print(claim)
         print_tables(summary, console)

@@ -11,6 +11,7 @@ from stealtime.campaigns.study import Study
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from stealtime.report.answer import Answer
     from stealtime.report.catalogue.model import Catalogue
     from stealtime.report.cells.model import CellFigures
     from stealtime.report.claims.measurement import Measurement
@@ -55,6 +56,12 @@ class ReportedStudy(Study):
     def own(self, summary: "RunSummary") -> list[Any]:
         """Give its cells of a run."""
         return [cell for cell in summary.cells_of(self.figures) if cell.study == self.name]
+
+    def answer(self, summary: "RunSummary") -> "Answer":
+        """Give its verdict on its cells of a run, at least one: it stands before everything else."""
+        from stealtime.report.answer_of_lines import answer_of_lines
+
+        return answer_of_lines(self.name, summary, self.own(summary))
 
     @abstractmethod
     def tables(self, summary: "RunSummary") -> "RenderableType":

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from stealtime.report.answers import with_answers
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.cells.rule import under_the_rule
 from stealtime.report.studies import studies, study_of
@@ -21,7 +22,7 @@ def summarize(run: Run) -> RunSummary:
     for trial in run.trials:
         cells.setdefault(trial.record.cell.name, []).append(trial)
     missing = run.missing
-    return RunSummary(
+    summary = RunSummary(
         run_id=run.manifest.run_id,
         created_at=run.manifest.created_at,
         campaign=run.manifest.campaign_name,
@@ -35,6 +36,7 @@ def summarize(run: Run) -> RunSummary:
         findings=run.manifest.findings,
         skipped={record.name: record.skipped for record in run.manifest.scenarios if record.skipped is not None},
     )
+    return with_answers(summary)
 
 
 def _summarized(trials: Sequence[Trial]) -> CellFigures:

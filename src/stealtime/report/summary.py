@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Discriminator, Field, Tag
 
 from stealtime.campaigns.registry import studies
+from stealtime.report.answer import Answer
 from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.gate import Gate
@@ -17,7 +18,7 @@ from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.late_type import LateType
 from stealtime.vocabulary.readings import Facts
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Of :class:`RunSummary`; rises when an older reader could misunderstand a newer document."""
 _Cell = TypeVar("_Cell", bound=CellFigures)
 
@@ -36,7 +37,7 @@ def _study_of(cell: Any) -> str:
 class RunSummary(Figures):
     """A run in figures."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     run_id: str
     created_at: datetime
     campaign: str
@@ -56,6 +57,8 @@ class RunSummary(Figures):
     """What an alias of the campaign, such as ``emulated``, stands for on this host."""
     findings: list[Finding] = Field(default_factory=list)
     """What was found of the host just before the run."""
+    answers: list[Answer] = Field(default_factory=list)
+    """What each study says of its cells, in one sentence and a few lines."""
     gate: Gate | None = None
     """The cells held against ``run --max-overhead``; None where that was not asked for, as by ``show``."""
 

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from stealtime import __version__
 from stealtime.report import environment
+from stealtime.report.answer import Answer
 from stealtime.report.circumstances.limits import Limits, limits_of
 from stealtime.report.figure_library import figure_library, figure_library_version, script_hash
 from stealtime.report.page.file import check_place, write_page
@@ -42,18 +43,26 @@ def write_report(run: Run, path: Path, summary: RunSummary | None = None) -> int
     summary = summarize(run) if summary is None else summary
     sections = [study.section(part, summary) for study, part in parts if part.trials or not run.trials]
     records = tuple(trial.record for trial in run.trials)
-    page = render(run.manifest, records, sections, limits_of(run, summary)).encode()
+    page = render(run.manifest, records, sections, limits_of(run, summary), summary.answers).encode()
     write_page(path, page)
     return len(page)
 
 
-def render(manifest: Manifest, trials: tuple[TrialRecord, ...], sections: Sequence[Section], limits: Limits) -> str:
-    """Give the page as text: what the studies say, what limits that, on what it was measured, how to do it again."""
+def render(
+    manifest: Manifest,
+    trials: tuple[TrialRecord, ...],
+    sections: Sequence[Section],
+    limits: Limits,
+    answers: Sequence[Answer] = (),
+) -> str:
+    """Give the page as text: the answers, what the studies show, what limits that, on what it was measured, and how to
+    do it again."""
     templates = templates_of("stealtime.report.page")
     script = "\n".join(section.script for section in sections)
     library = figure_library()
     return templates.get_template("report.html.jinja").render(
         heading=sections[0].question if len(sections) == 1 else "What was measured here?",
+        answers=answers,
         sections=sections,
         limits=limits,
         manifest=manifest,

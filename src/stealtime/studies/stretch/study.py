@@ -17,6 +17,7 @@ class StretchStudy(ReportedStudy):
     relate = late("analysis.relate:relate")
     measurement = late("analysis.claimed:measurement")
     compare_cells = late("analysis.compare:compare_cells")
+    answer = late("answer:answer_of")
     tables = late("terminal:tables")
     section = late("page.section:section_of")
 

@@ -108,6 +108,12 @@ class LostSeconds(Figures):
     def lost_s(self) -> float:
         return self.elapsed_s - self.base_elapsed_s
 
+    @property
+    def largest_part(self) -> str | None:
+        """The name of what most of them are; None where none were lost, or no part took any."""
+        name = max(self.parts_s, key=self.parts_s.__getitem__, default=None)
+        return name if name is not None and self.lost_s > 0.0 and self.parts_s[name] > 0.0 else None
+
 
 class Predicted(Figures):
     """What simple models say of the stretch against the same guest alone."""

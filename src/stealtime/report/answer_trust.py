@@ -1,0 +1,68 @@
+"""Whether what is said of cells may be trusted: what speaks against them, in few words, and what to do about it."""
+
+from collections.abc import Iterable, Sequence
+
+from stealtime.report.cells.model import CellFigures
+from stealtime.report.interval import REPETITIONS_MIN
+from stealtime.report.plain_table import cell_title
+from stealtime.report.summary import RunSummary
+
+
+def doubts(summary: RunSummary, quoted: Sequence[CellFigures], own: Sequence[CellFigures]) -> list[str]:
+    """Say why an answer may not be trusted; nothing where all that is known is in its favour.
+
+    That repetitions are too few for an interval only their study knows.
+
+    Args:
+        summary: Of the run.
+        quoted: The cells whose figures are quoted.
+        own: All cells of the study: one that is invalid is left out, and might have been the worst.
+    """
+    told = [f"{named(cell)} is invalid: {reason}" for cell in own for reason in cell.reasons]
+    for cell in quoted:
+        name = named(cell)
+        told += [f"{name} is not what was asked for: {reason}" for reason in cell.fell_short]
+        if cell.not_alone is not None:
+            told.append(f"{name} was {cell.not_alone}")
+    if summary.missing_trials is None:
+        told.append(f"the run is {summary.state}, and cells may be missing")
+    elif summary.missing_trials:
+        told.append(f"{summary.missing_trials} planned trials were not measured")
+    return list(dict.fromkeys(told))
+
+
+def remedy(summary: RunSummary, cells: Iterable[CellFigures]) -> str:
+    """Say what to do about what speaks against the figures of some cells."""
+    own = list(cells)
+    if summary.missing_trials is None or summary.missing_trials:
+        return f"measure what is missing: stealtime run --resume {summary.run_id}"
+    if any(cell.not_alone is not None for cell in own):
+        return f"end what else runs on these CPUs, or name others with -a, and run {summary.campaign} again"
+    if any(not cell.valid for cell in own):
+        return f"see `stealtime doctor`, and measure them again: stealtime run --resume {summary.run_id}"
+    return more_repetitions(summary)
+
+
+def more_repetitions(summary: RunSummary) -> str:
+    """Say how to get intervals."""
+    return f"stealtime run {summary.campaign} --repetitions {REPETITIONS_MIN}"
+
+
+def named(cell: CellFigures) -> str:
+    """Name a cell in few words, so that no other of the run is meant."""
+    scenario = "" if cell.scenario == "alone" else f" in {cell.scenario}"
+    return f"{cell.platform} {cell_title(cell.probe, cell.parameters)}{scenario}"
+
+
+def why_nothing(summary: RunSummary, cells: Sequence[CellFigures]) -> tuple[list[str], str]:
+    """Say why of cells nothing can be said, none of which is valid, and what to do.
+
+    Returns:
+        The reasons, at least one, and the hint.
+    """
+    if not cells:
+        return ["nothing was measured"], f"stealtime run {summary.campaign}"
+    reasons = [f"{named(cell)} is invalid: {reason}" for cell in cells for reason in cell.reasons]
+    if reasons:
+        return list(dict.fromkeys(reasons)), remedy(summary, cells)
+    return ["nothing was measured"], f"stealtime run {summary.campaign}"

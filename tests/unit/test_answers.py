@@ -3,16 +3,33 @@
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
+import measured_campaign
 import pytest
 import stretch_cells
+import telephony_cells
 from pydantic import ValidationError
+from rich.console import Console
+from telephony_cells import GUEST, MS
+from test_telephony_calls import _failover as call_failover
 
 from stealtime.report.answer import LINES_MAX, Answer, QuotedFigure, Quotes
 from stealtime.report.answers import with_answers
 from stealtime.report.cells.model import CellFigures
+from stealtime.report.studies import studies
 from stealtime.report.summary import RunSummary
+from stealtime.store.model import Cell, TrialRecord
+from stealtime.store.run import Trial
+from stealtime.studies.latency.analysis.model import CellSummary
+from stealtime.studies.latency.rows import columns_of
+from stealtime.studies.protection.results import Failover, RoundTrips
+from stealtime.studies.protection.study import STUDY as PROTECTION
+from stealtime.studies.realtime.analysis.model import RealTimeCell
+from stealtime.studies.realtime.analysis.shares import clustered_share
+from stealtime.studies.stretch.analysis.relate import relate
 from stealtime.studies.stretch.rows import works_of
 
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
@@ -51,6 +68,24 @@ def unquoted(answer: Answer, known: str) -> list[str]:
         for end in (one.words, *(NUMBER.findall(one.words))):
             text = text.replace(end, "")
     return [number for number in NUMBER.findall(text) if number not in known]
+
+
+def shown(summary: RunSummary) -> str:
+    """Print the tables of the one study of a run, wide enough for all of them."""
+    (study,) = [study for study in studies() if study.own(summary)]
+    console = Console(width=600, file=StringIO())
+    console.print(study.tables(summary))
+    return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+def assert_quoted_from_the_document(summary: RunSummary, *computed: str) -> None:
+    """See that each figure that is quoted has its value at its name in the document, but for computed ones."""
+    document = summary.model_dump(mode="json")
+    for answer in summary.answers:
+        for one in answer.figures:
+            if not one.name.startswith(computed):
+                assert at(cell_of(document, one), one.name) == one.value, one.name
+            assert one.words in "\n".join([answer.sentence, *answer.lines])
 
 
 def test_an_answer_is_trusted_if_and_only_if_nothing_speaks_against_it() -> None:
@@ -105,14 +140,14 @@ def test_stretch_answers_with_the_most_stretched_machine_and_where_its_seconds_w
 
 
 def test_stretch_says_when_nothing_is_shown_and_when_nothing_can_be_said() -> None:
-    cell, relate = stretch_cells.cell, stretch_cells.relate
+    cell = stretch_cells.cell
     base = cell("native", "whole", [0.5, 0.51, 0.5, 0.505], vcpus=1)
     same = answer_of(relate([base, cell("uml", "whole", [0.5, 0.51, 0.505, 0.5])]))
     assert same.sentence.endswith("as native whole, so no stretch is shown")
     once = answer_of(relate([cell("native", "whole", [0.5]), cell("uml", "whole", [1.0])]))
     assert (once.trusted, once.because) == (False, ["one side has 1 valid repetition, 4 are needed"])
     assert "2.00 times as long (no interval)" in once.sentence
-    assert once.hint == "stealtime run mine --repetitions 4"
+    assert once.hint == "stealtime run FILE.toml --repetitions 4"
     lonely = answer_of(relate([cell("uml", "whole", [1.0] * 4)]))
     assert not lonely.is_judged
     assert lonely.told == "not judged, because one machine was measured."
@@ -125,3 +160,235 @@ def test_a_run_that_misses_trials_is_not_trusted() -> None:
     answer = answer_of(stretch_cells.provisioned(), state="interrupted", missing_trials=3)
     assert answer.because == ["3 planned trials were not measured"]
     assert answer.hint == "measure what is missing: stealtime run --resume r"
+
+
+def latency_cells(**tails_ns: list[float]) -> list[CellSummary]:
+    """Cells of `tick` by platform, whose repetitions have these overheads at the 99.9th percentile."""
+    cells = []
+    for platform, tail_ns in tails_ns.items():
+        one = measured_campaign.cell(platform.replace("_", "-"), "alone", "tick", 9e6)
+        (trial, *_), floor_ns = one.trials, measured_campaign.FLOOR_NS
+        assert trial.stats is not None
+        trials = [
+            trial.model_copy(
+                update={
+                    "repetition": number,
+                    "stats": trial.stats.model_copy(update={"p999_ns": floor_ns + tail}),
+                }
+            )
+            for number, tail in enumerate(tail_ns, 1)
+        ]
+        stats = trials[0].stats
+        cells.append(one.model_copy(update={"trials": trials, "stats": stats}))
+    return cells
+
+
+def test_latency_answers_with_one_sample_in_a_thousand_against_native() -> None:
+    cells = latency_cells(native=[70e3, 80e3, 78e3, 75e3], qemu_tcg_paravirt=[150e3, 190e3, 170e3, 180e3])
+    summary = summary_of(cells)
+    (answer,) = summary.answers
+    (column,) = columns_of(cells)
+    guest, native = column.rows["qemu-tcg-paravirt"], column.rows["native"]
+    tail, base, ratio = guest.tail, native.tail, guest.tail_ratio
+    assert tail is not None
+    assert base is not None
+    assert ratio is not None
+    assert answer.sentence == (
+        "qemu-tcg-paravirt loses 172 µs (140 µs to 220 µs) at the 99.9th percentile of tick 68us, native 75.7 µs "
+        "(66 µs to 86 µs): 2.27 times as much (1.95 to 2.65)"
+    )
+    figures = {(one.platform, one.name): (one.value, one.low, one.high) for one in answer.figures}
+    assert figures["qemu-tcg-paravirt", "tail_overhead_ns"] == (tail.value, tail.low, tail.high)
+    assert figures["native", "tail_overhead_ns"] == (base.value, base.low, base.high)
+    assert figures["qemu-tcg-paravirt", "tail_ratio"] == (ratio.value, ratio.low, ratio.high)
+    assert figures["native", "worst_overhead_ns"][0] == native.cell.worst_overhead_ns
+    assert answer.trusted
+    table = shown(summary)
+    for words in ("172", "140-220", "75.7", "66-86", "2.27\N{MULTIPLICATION SIGN}"):
+        assert words in table, "the table has the same figures"
+    ends = [f"{one.removesuffix(' µs')}" for one in ("140 µs", "220 µs", "66 µs", "86 µs", "1.95", "2.65")]
+    assert set(unquoted(answer, "99.9th 68us")) <= set(ends), "all other numbers are quoted"
+
+
+def test_latency_without_repetitions_or_native_says_what_to_do() -> None:
+    few = answer_of(latency_cells(native=[70e3], uml=[150e3]), campaign="quick")
+    assert (few.trusted, few.hint) == (False, "stealtime run quick --repetitions 4")
+    assert few.because == ["there is no interval: a cell has 1 valid repetition"]
+    assert "150 µs (no interval)" in few.sentence
+    alone = answer_of(latency_cells(uml=[150e3, 160e3, 155e3, 152e3]))
+    assert alone.because == ["native was not measured, or is not valid"]
+    assert alone.hint == "measure native beside it: stealtime run FILE.toml -P native,uml"
+    same = answer_of(latency_cells(native=[150e3, 161e3, 155e3, 152e3], uml=[150e3, 160e3, 155e3, 152e3]))
+    assert same.sentence.endswith(", so no difference is shown")
+    only_native = answer_of(latency_cells(native=[70e3, 80e3, 78e3, 75e3]))
+    assert only_native.sentence.startswith("native loses 75.7 µs")
+    assert only_native.trusted
+    (broken,) = latency_cells(uml=[1e3])
+    nothing = answer_of([broken.model_copy(update={"valid": False, "reasons": ["the clock ran away"]})])
+    assert nothing.told == "not judged, because uml tick 68us is invalid: the clock ran away."
+    assert nothing.hint is not None
+
+
+def realtime_cell(platform: str, missed: list[int], released: int, latest_ns: float) -> RealTimeCell:
+    tail = {"count": released, "p50": 1e3, "p99": 2e3, "p999": 3e3, "max": latest_ns}
+    one: dict[str, Any] = {
+        "seed": 1, "utilization": 0.5, "unstarted": 0, "overruns": 0, "urgent_latency_ns": tail,
+        "start_latency_ns": None, "response_share": None, "conversion_error_ns": 0.0, "tasks": [],
+    }  # fmt: skip
+    repetitions = [
+        {**one, "repetition": number, "released": released, "finished": released, "missed": count}
+        for number, count in enumerate(missed, 1)
+    ]
+    return RealTimeCell.model_validate(
+        {
+            "platform": platform, "scenario": "alone", "probe": "rtload",
+            "parameters": {"tasks_per_cpu": 10, "law": "light-uniform", "policy": "fifo"}, "valid": True,
+            "reasons": [], "limits": [], "policy": "fifo", "polluters": 0, "repetitions": repetitions,
+            "released": released * len(missed), "missed": sum(missed), "sets_missed": sum(map(bool, missed)),
+            "missed_share": clustered_share(missed, [released] * len(missed)), "sets_missed_share": None,
+            "urgent_latency_ns": tail, "start_latency_ns": None, "response_share": None,
+        }
+    )  # fmt: skip
+
+
+def test_realtime_answers_with_missed_deadlines_and_the_latest_start() -> None:
+    cells = [realtime_cell("native", [0] * 4, 1000, 58e3), realtime_cell("uml", [9, 12, 14, 5], 1000, 312e3)]
+    summary = summary_of(cells)
+    (answer,) = summary.answers
+    assert answer.sentence == (
+        "uml (10 tasks) misses 1.0 % (0.4 % to 1.6 %) of its deadlines (40 of 4,000 jobs), native 0.0 % (0 of 4,000)"
+    )
+    assert answer.lines == ["its most urgent task begins up to 312.0 µs late, natively 58.00 µs"]
+    assert answer.trusted
+    assert_quoted_from_the_document(summary)
+    table = shown(summary)
+    assert "1.0 % (0.4 % to 1.6 %)" in table
+    assert "312.0 µs" in table
+    assert unquoted(answer, "10 tasks 0.4 % 1.6 %") == []
+    once = answer_of([realtime_cell("native", [0], 1000, 58e3), realtime_cell("uml", [9], 1000, 312e3)])
+    assert once.because == ["1 repetition of its tasks tells no interval"]
+
+
+NET = {"mode": "net", "interval_ns": 100 * MS}
+
+
+def telephony_run() -> list[CellFigures]:
+    """Four failovers of each kind, and registrations that wait 56 ms longer under protection than without."""
+    times = telephony_cells.registrations().response
+    assert times is not None
+
+    def registered(mode: dict[str, Any], median_ns: int) -> CellFigures:
+        results = [
+            telephony_cells.registrations(
+                response=times.model_copy(update={"median_ns": median_ns + number, "q3_ns": 80 * MS})
+            )
+            for number in range(4)
+        ]
+        return telephony_cells.cell_of(GUEST, "register", {**mode, "transport": "udp", "rate_per_s": 200}, results)
+
+    fell_silent = [call_failover(began_ns=990 * MS) for _ in range(4)]
+    return [
+        registered({"mode": "off"}, 2 * MS),
+        registered(NET, 58 * MS),
+        telephony_cells.cell_of(
+            GUEST,
+            "register-failover",
+            {**NET, "transport": "udp", "rate_per_s": 200},
+            [telephony_cells.failover(sent=100, acknowledged=100, silence_ns=(200 + n) * MS) for n in range(4)],
+        ),
+        telephony_cells.cell_of(GUEST, "call-failover", {**NET, "streams": 2, "roles": "together"}, fell_silent),
+    ]
+
+
+def test_telephony_answers_with_what_phones_see_when_the_host_dies() -> None:
+    summary = summary_of(telephony_run(), campaign="telephony2011")
+    (answer,) = summary.answers
+    assert answer.sentence == (
+        "Host killed (qemu-tcg-paravirt net every 100ms): 100 % of calls kept, 0 of 400 registrations lost, phones "
+        "heard nothing for 200 ms (200 ms to 200 ms), no phone was answered for 202 ms (199 ms to 204 ms); a "
+        "registration waits 56.0 ms longer: 58.0 ms (58.0 ms to 58.0 ms) instead of 2.00 ms (2.00 ms to 2.00 ms)"
+    )
+    assert answer.trusted, answer.because
+    assert_quoted_from_the_document(summary, "waits_longer_ns")
+    document = summary.model_dump(mode="json")
+    (longer,) = [one for one in answer.figures if one.name == "waits_longer_ns"]
+    own = at(cell_of(document, longer), "figures.median_ns.p50")
+    base = next(cell for cell in document["cells"] if cell["parameters"]["mode"] == "off")
+    assert longer.value == own - at(base, "figures.median_ns.p50")
+    table = shown(summary)
+    for one in answer.figures:
+        if one is not longer:
+            assert one.words in table, f"the table has {one.name} in the same words"
+
+
+def test_telephony_says_what_was_lost_first_of_all_kinds_that_lost_something() -> None:
+    cells = telephony_cells.some_cells()
+    answer = answer_of(cells)
+    assert answer.sentence.startswith("Host killed (qemu-tcg-paravirt net every 100ms): 0 of 400 registrations lost")
+    assert "no-net every 100ms): 6 of 400 registrations lost, no phone was answered any more" in answer.lines[0]
+    assert answer.because == ["there are fewer than 4 repetitions (1)"]
+    quiet = answer_of([cell for cell in cells if cell.probe == "registration-rate"])
+    assert quiet.sentence == "the most registrations a second without a failure: native 12,800/s"
+
+
+def protection_cell(probe: str, parameters: dict[str, Any], results: list[Any]) -> CellFigures:
+    cell = Cell(platform=GUEST, scenario="protected", probe=probe, parameters=parameters, traced=False)
+    records = [
+        TrialRecord(
+            cell=cell,
+            repetition=number,
+            host="local",
+            started_at=datetime(2026, 11, 25, tzinfo=UTC),
+            elapsed_s=1.0,
+            state="measured",
+            result=one,
+        )
+        for number, one in enumerate(results, 1)
+    ]
+    summarized: CellFigures = PROTECTION.summarize_cell([Trial(Path("nowhere"), record) for record in records])
+    return summarized
+
+
+def trips(median_ns: int) -> list[RoundTrips]:
+    return [
+        RoundTrips(
+            requests=101, acknowledged=100, violations={}, checkpoints=None, tcp_p50_ns=median_ns + 1000 * number,
+            tcp_p99_ns=2 * median_ns, udp_p50_ns=median_ns, udp_p99_ns=2 * median_ns,
+        )
+        for number in range(4)
+    ]  # fmt: skip
+
+
+def failovers(**changes: Any) -> list[Failover]:
+    values: dict[str, Any] = {
+        "requests": 51, "acknowledged": 50, "violations": {}, "checkpoints": None, "host": "a",
+        "silence_udp_ns": 200 * MS, "fault_to_running_ns": 80 * MS, "decision_to_running_ns": 9 * MS,
+        "tcp_lived": True, "pages_wrong": 0,
+    }  # fmt: skip
+    return [Failover(**{**values, **changes}, silence_tcp_ns=(300 + number) * MS) for number in range(1, 5)]
+
+
+def test_protection_answers_with_what_clients_see_and_what_a_round_trip_costs() -> None:
+    killed = protection_cell("failover", {**NET, "fault": "killed"}, failovers())
+    silent = protection_cell("failover", {**NET, "fault": "silent"}, failovers(violations={"forgotten": 1}))
+    costs = [
+        protection_cell("roundtrip", NET, trips(56 * MS)),
+        protection_cell("roundtrip", {"mode": "off"}, trips(MS)),
+    ]
+    summary = summary_of([killed, *costs], campaign="protection")
+    (answer,) = summary.answers
+    assert answer.sentence == (
+        "Host killed (qemu-tcg-paravirt, net every 100ms): 0 of 200 values that clients were told were lost or wrong, "
+        "0 of 4 TCP connections broke, clients heard nothing for 302 ms (300 ms to 305 ms) over TCP, "
+        "200 ms (200 ms to 200 ms) over UDP; a round trip over TCP takes 56.0 ms (56.0 ms to 56.0 ms), "
+        "unprotected 1.00 ms (999 µs to 1.00 ms): 55.9 times as long "
+        "(55.8 to 56.0)"
+    )
+    assert answer.trusted
+    assert_quoted_from_the_document(summary, "wrong", "ratio.")
+    table = shown(summary)
+    for one in answer.figures:
+        number = NUMBER.findall(one.words)[0]
+        assert number in table
+    (worse,) = summary_of([killed, silent, *costs]).answers
+    assert worse.sentence.startswith("Host fallen silent (qemu-tcg-paravirt, net every 100ms): 4 of 200 values")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from stealtime.campaigns.file import builtin_names
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.interval import REPETITIONS_MIN
 from stealtime.report.plain_table import cell_title
@@ -22,8 +23,8 @@ def doubts(summary: RunSummary, quoted: Sequence[CellFigures], own: Sequence[Cel
     for cell in quoted:
         name = named(cell)
         told += [f"{name} is not what was asked for: {reason}" for reason in cell.fell_short]
-        if cell.not_alone is not None:
-            told.append(f"{name} was {cell.not_alone}")
+        if cell.strangers is not None and cell.not_alone is not None:
+            told.append(f"others had {cell.strangers.taken_percent_median:.0f} % of the time on the CPUs of {name}")
     if summary.missing_trials is None:
         told.append(f"the run is {summary.state}, and cells may be missing")
     elif summary.missing_trials:
@@ -37,7 +38,7 @@ def remedy(summary: RunSummary, cells: Iterable[CellFigures]) -> str:
     if summary.missing_trials is None or summary.missing_trials:
         return f"measure what is missing: stealtime run --resume {summary.run_id}"
     if any(cell.not_alone is not None for cell in own):
-        return f"end what else runs on these CPUs, or name others with -a, and run {summary.campaign} again"
+        return "end what else runs on these CPUs, or name others with -a, and measure again"
     if any(not cell.valid for cell in own):
         return f"see `stealtime doctor`, and measure them again: stealtime run --resume {summary.run_id}"
     return more_repetitions(summary)
@@ -45,7 +46,17 @@ def remedy(summary: RunSummary, cells: Iterable[CellFigures]) -> str:
 
 def more_repetitions(summary: RunSummary) -> str:
     """Say how to get intervals."""
-    return f"stealtime run {summary.campaign} --repetitions {REPETITIONS_MIN}"
+    return f"{_run(summary)} --repetitions {REPETITIONS_MIN}"
+
+
+def beside_native(summary: RunSummary, platform: str) -> str:
+    """Say how to get what a machine is held against."""
+    return f"measure native beside it: {_run(summary)} -P native,{platform}"
+
+
+def _run(summary: RunSummary) -> str:
+    """Give the command that does its campaign again; a file may be anywhere."""
+    return f"stealtime run {summary.campaign if summary.campaign in builtin_names() else 'FILE.toml'}"
 
 
 def named(cell: CellFigures) -> str:
@@ -61,8 +72,8 @@ def why_nothing(summary: RunSummary, cells: Sequence[CellFigures]) -> tuple[list
         The reasons, at least one, and the hint.
     """
     if not cells:
-        return ["nothing was measured"], f"stealtime run {summary.campaign}"
+        return ["nothing was measured"], _run(summary)
     reasons = [f"{named(cell)} is invalid: {reason}" for cell in cells for reason in cell.reasons]
     if reasons:
         return list(dict.fromkeys(reasons)), remedy(summary, cells)
-    return ["nothing was measured"], f"stealtime run {summary.campaign}"
+    return ["nothing was measured"], _run(summary)

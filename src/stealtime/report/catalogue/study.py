@@ -9,6 +9,7 @@ from stealtime.report.study import ReportedStudy, late
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from stealtime.report.answer import Answer
     from stealtime.report.catalogue.cell import CatalogueCell
     from stealtime.report.claims.measurement import Measurement
     from stealtime.report.page.section import Section
@@ -32,6 +33,11 @@ class CatalogueStudy(ShownStudy, ReportedStudy):
         from stealtime.report.catalogue.cell import summarize_cell
 
         return summarize_cell(self.name, self.catalogue, self.figures, trials)
+
+    def answer(self, summary: "RunSummary") -> "Answer":
+        from stealtime.report.catalogue.answer import answer_of
+
+        return answer_of(self, summary, self.own(summary))
 
     def tables(self, summary: "RunSummary") -> "RenderableType":
         from stealtime.report.catalogue.terminal import report_of

@@ -1,6 +1,7 @@
 """The answers of a run, before everything else that is printed of it."""
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from stealtime.report.answer import Answer
@@ -12,7 +13,7 @@ def print_answers(summary: RunSummary, console: Console) -> None:
     for answer in summary.answers:
         console.print(Text(answer.told, style="bold" if answer.trusted else "bold yellow"))
         for line in lines_below(answer):
-            console.print(Text(f"  {line}"))
+            console.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
         console.print()
 
 

@@ -19,6 +19,7 @@ class LatencyStudy(ReportedStudy):
     tail_series = late("analysis.tail_series:tail_series")
     observed_services = late("analysis.supply:observed_services")
     compare_cells = late("analysis.compare:compare_cells")
+    answer = late("answer:answer_of")
     tables = late("terminal.summary:tables")
     explanation = late("terminal.causes:explanation")
     section = late("page.section:section_of")

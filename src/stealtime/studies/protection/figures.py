@@ -38,14 +38,14 @@ class ProtectionFigures(CatalogueCell):
         return {"violations": dict(violations), "unanswered_protocols": dict(silent)}
 
     def limits_by(self, results: Sequence[Any]) -> Sequence[str]:
-        return [*self._wrongs, *self._silences, *limits_of_failovers(results)]
+        return [*self._wrongs, *self.silences, *limits_of_failovers(results)]
 
     def bounded(self) -> Bounded:
         """Give the longest silence over TCP or UDP of a client whose guest's host died."""
         lost = self.connections_lost
         cut = [f"{lost} of {self.repetitions} TCP connections were lost"] if lost else []
         # What is gone does not come back in any time.
-        if gone := self._wrongs or cut or self._silences:
+        if gone := self._wrongs or cut or self.silences:
             return Bounded(None, endless="; ".join(gone))
         silences = [self.figure(name).largest for name in ("silence_tcp_ns", "silence_udp_ns")]
         return Bounded(max((one for one in silences if one is not None), default=None))
@@ -62,6 +62,7 @@ class ProtectionFigures(CatalogueCell):
         return [*told, f"{self.pages_wrong} pages of the guest's memory are wrong"] if self.pages_wrong else told
 
     @property
-    def _silences(self) -> list[str]:
+    def silences(self) -> list[str]:
+        """Say over what nothing was answered any more."""
         told = "nothing was answered any more after"
         return [f"over {name.upper()} {told} {count} failovers" for name, count in self.unanswered_protocols.items()]

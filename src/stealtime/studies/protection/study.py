@@ -15,6 +15,7 @@ class ProtectionStudy(CatalogueStudy):
     probes = PROBES
     folder = resources.files("stealtime.studies.protection")
     catalogue = CATALOGUE
+    answer = late("answer:answer_of")
     figures = late("figures:ProtectionFigures")
 
 

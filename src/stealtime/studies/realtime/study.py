@@ -18,6 +18,7 @@ class RealTimeStudy(ReportedStudy):
     tail_series = late("analysis.tail_series:tail_series")
     measured_overheads = late("analysis.overhead_source:measured_overheads")
     compare_cells = late("analysis.compare:compare_cells")
+    answer = late("answer:answer_of")
     tables = late("terminal:tables")
     explanation = late("terminal:explanation")
     section = late("page.section:section_of")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from stealtime.report import notation
 from stealtime.report.answer import LINES_MAX, Answer, Quotes, bare_ratio, times
-from stealtime.report.answer_trust import doubts, more_repetitions, remedy, why_nothing
+from stealtime.report.answer_trust import beside_native, doubts, more_repetitions, remedy, why_nothing
 from stealtime.report.summary import RunSummary
 from stealtime.studies.stretch import wording
 from stealtime.studies.stretch.analysis.lost import PARTS
@@ -24,9 +24,8 @@ def answer_of(summary: RunSummary) -> Answer:
     if not held and len(valid) < len(cells):
         return Answer.not_judged(STUDY, *why_nothing(summary, cells))
     if not held:
-        because = "the same work was not measured natively and alone" if len(valid) > 1 else "one machine was measured"
-        hint = f"measure it natively and alone, too: stealtime run {summary.campaign} -P native,paravirt"
-        return Answer.not_judged(STUDY, [because], hint)
+        why = "the same work was not measured natively and alone" if len(valid) > 1 else "one machine was measured"
+        return Answer.not_judged(STUDY, [why], beside_native(summary, valid[0].platform))
     quotes, worst = Quotes(), held[0]
     sentence = f"{_stretched(quotes, worst)}{_lost(quotes, worst)}"
     lines = [

@@ -15,6 +15,7 @@ class TelephonyStudy(CatalogueStudy):
     probes = PROBES
     folder = resources.files("stealtime.studies.telephony")
     catalogue = CATALOGUE
+    answer = late("answer:answer_of")
     figures = late("figures:TelephonyFigures")
     names = late("wording:names")
     notes = late("wording:notes")

@@ -1,0 +1,173 @@
+"""What the study answers of a run: what phones see when the server's host dies, and what protection costs them."""
+
+from collections.abc import Sequence
+
+from stealtime.report import notation
+from stealtime.report.answer import LINES_MAX, Answer, Quotes
+from stealtime.report.answer_trust import why_nothing
+from stealtime.report.catalogue.answer import answered, count_words, figure_words, same_but
+from stealtime.report.repetitions import FigureOfRepetitions
+from stealtime.report.summary import RunSummary
+from stealtime.studies.telephony import wording
+from stealtime.studies.telephony.figures import TelephonyFigures
+
+STUDY = "telephony"
+_FAILOVERS = ("call-failover", "register-failover", "two-stage-failover")
+_MODES = ("net+bypass", "net", "net+no-net", "replicated", "no-net")
+"""How a server is protected, the one first that is to keep most of what phones were told."""
+_RATES = {"registration-rate": ("rate_per_s", "registrations"), "session-rate": ("sessions_per_s", "sessions")}
+_LEADING = {
+    "call-failover": ("gap_ns",),
+    "register-failover": ("silence_ns",),
+    "two-stage-failover": ("silence_ns",),
+    "register": ("median_ns",),
+    "registration-rate": ("rate_per_s",),
+    "session-rate": ("sessions_per_s",),
+    "call": ("delay_median_ns",),
+}
+"""The figures that decide whether the sentence may be trusted, by the probe that it quotes."""
+
+
+def answer_of(summary: RunSummary) -> Answer:
+    """Answer with the failovers of one server and what it costs its phones meanwhile; else with what servers bear."""
+    cells = summary.cells_of(TelephonyFigures)
+    valid = [cell for cell in cells if cell.valid and cell.figures]
+    if not valid:
+        return Answer.not_judged(STUDY, *why_nothing(summary, cells))
+    quotes = Quotes()
+    servers = _servers(valid)
+    told, quoted = [_died(quotes, own) for own in servers], list(servers[0]) if servers else []
+    if servers and (pair := _waiting(servers[0][0], valid)) is not None:
+        told[0] += f"; {_longer(quotes, *pair)}"
+        quoted += pair
+    others = [*_costs(quotes, valid, is_told=bool(servers)), *_conclusions(valid)]
+    if not told:
+        quoted = [_first(valid)]
+    told = [*told[: LINES_MAX - 1], *others, *told[LINES_MAX - 1 :]]
+    figures = [one for cell in quoted for one in _figures(cell)]
+    return answered(STUDY, summary, told, quotes=quotes, cells=(quoted, cells), figures=figures)
+
+
+def _servers(cells: Sequence[TelephonyFigures]) -> list[list[TelephonyFigures]]:
+    """Give the cells of failovers by server: first the server with most kinds of them, then in the order of modes."""
+    by_server: dict[tuple[object, ...], list[TelephonyFigures]] = {}
+    for cell in sorted((one for one in cells if one.probe in _FAILOVERS), key=lambda one: _FAILOVERS.index(one.probe)):
+        names = (cell.parameters.get(name) for name in ("mode", "interval_ns"))
+        by_server.setdefault((cell.platform, *names, cell.parameters.get("roles", "together")), []).append(cell)
+
+    def rank(own: list[TelephonyFigures]) -> tuple[int, int]:
+        mode = str(own[0].parameters.get("mode"))
+        return -len({cell.probe for cell in own}), _MODES.index(mode) if mode in _MODES else len(_MODES)
+
+    return [_one_of_each(own) for own in sorted(by_server.values(), key=rank)]
+
+
+def _one_of_each(cells: Sequence[TelephonyFigures]) -> list[TelephonyFigures]:
+    """Of each kind of failover take the one that lost most, then that which was silent for longest."""
+    worst: dict[str, TelephonyFigures] = {}
+    for cell in cells:
+        if cell.probe not in worst or _loss(cell) > _loss(worst[cell.probe]):
+            worst[cell.probe] = cell
+    return list(worst.values())
+
+
+def _loss(cell: TelephonyFigures) -> tuple[int, float]:
+    lost = (cell.count("lost") or 0) + (cell.count("registrations_lost") or 0)
+    return lost, cell.figure(_LEADING[cell.probe][0]).p50 or 0.0
+
+
+def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
+    """Say what calls, registrations and phones see when a server's host dies."""
+    by_probe = {cell.probe: cell for cell in cells}
+    parts = []
+    calls = by_probe.get("call-failover")
+    registered = by_probe.get("register-failover") or by_probe.get("two-stage-failover")
+    if calls is not None:
+        parts.append(f"{figure_words(quotes, calls, 'calls_kept_percent', with_interval=False)} of calls kept")
+    if registered is not None:
+        lost, of = (count_words(quotes, registered, name) for name in ("lost", "acknowledged"))
+        parts.append(f"{lost} of {of} registrations lost")
+    elif calls is not None:
+        lost, of = (count_words(quotes, calls, f"registrations_{name}") for name in ("lost", "acknowledged"))
+        parts.append(f"{lost} of {of} registrations lost")
+    if calls is not None and calls.figure("gap_ns").p50 is not None:
+        parts.append(f"phones heard nothing for {figure_words(quotes, calls, 'gap_ns')}")
+    if registered is not None:
+        parts.append(_unanswered(quotes, registered))
+    return f"Host killed ({wording.server_words(cells[0])}): {', '.join(parts)}"
+
+
+def _unanswered(quotes: Quotes, cell: TelephonyFigures) -> str:
+    if cell.figure("silence_ns").p50 is None:
+        return "no phone was answered any more"
+    return f"no phone was answered for {figure_words(quotes, cell, 'silence_ns')}"
+
+
+def _waiting(
+    server: TelephonyFigures, cells: Sequence[TelephonyFigures]
+) -> tuple[TelephonyFigures, TelephonyFigures] | None:
+    """Give the registrations of a protected server and those of the same unprotected at the same load, if measured."""
+    own = [cell for cell in cells if cell.probe == "register" and cell.platform == server.platform]
+    names = ("mode", "interval_ns")
+    for cell in own:
+        if all(cell.parameters.get(name) == server.parameters.get(name) for name in names):
+            for base in own:
+                if base.parameters.get("mode") == "off" and same_but(base, cell, *names):
+                    return cell, base
+    return None
+
+
+def _longer(quotes: Quotes, cell: TelephonyFigures, base: TelephonyFigures) -> str:
+    """Say how much longer a registration waits; the interval is that of the protected server's."""
+    own, other = cell.figure("median_ns").p50, base.figure("median_ns").p50
+    if own is None or other is None:
+        return "how long a registration waits is not known"
+    longer = own - other
+    if longer == 0:
+        return f"a registration waits no longer ({figure_words(quotes, cell, 'median_ns')})"
+    words = quotes.figure(cell, "waits_longer_ns", longer, notation.duration(abs(longer), 3))
+    both = f"{figure_words(quotes, cell, 'median_ns')} instead of {figure_words(quotes, base, 'median_ns')}"
+    return f"a registration waits {words} {'longer' if longer > 0 else 'less'}: {both}"
+
+
+def _costs(quotes: Quotes, cells: Sequence[TelephonyFigures], *, is_told: bool) -> list[str]:
+    """Say what servers bear, what a registration takes and how calls sound; the latter where no failover is told."""
+    told = []
+    for probe, (name, what) in _RATES.items():
+        own = [cell for cell in cells if cell.probe == probe and cell.parameters.get("transport") in (None, "udp")]
+        if own:
+            each = (f"{wording.server_words(cell)} {figure_words(quotes, cell, name)}" for cell in own)
+            told.append(f"the most {what} a second without a failure: {', '.join(each)}")
+    if is_told:
+        return told
+    guests = [cell for cell in cells if cell.probe == "register" and cell.parameters.get("mode") != "off"]
+    for cell in guests:
+        if (pair := _waiting(cell, cells)) is not None:
+            told.append(f"{wording.server_words(cell)}: {_longer(quotes, *pair)}")
+            break
+    else:
+        told += [
+            f"{wording.cell_words(cell)}: a registration takes {figure_words(quotes, cell, 'median_ns')}"
+            for cell in cells
+            if cell.probe == "register" and cell.figure("median_ns").p50 is not None
+        ]
+    told += [
+        f"{wording.cell_words(cell)}: voice comes after {figure_words(quotes, cell, 'delay_median_ns')}, "
+        f"{figure_words(quotes, cell, 'loss_percent')} of it is lost, MOS {figure_words(quotes, cell, 'mos')}"
+        for cell in cells
+        if cell.probe == "call" and cell.figure("delay_median_ns").p50 is not None
+    ]
+    return told or ["nothing was measured that has a figure"]
+
+
+def _conclusions(cells: Sequence[TelephonyFigures]) -> list[str]:
+    return [f"{one.title}: {one.text}" for one in wording.recommendations(cells)]
+
+
+def _first(cells: Sequence[TelephonyFigures]) -> TelephonyFigures:
+    order = (*_RATES, "register", "call")
+    return min(cells, key=lambda cell: order.index(cell.probe) if cell.probe in order else len(order))
+
+
+def _figures(cell: TelephonyFigures) -> list[FigureOfRepetitions]:
+    return [cell.figure(name) for name in _LEADING[cell.probe] if cell.figure(name).of_repetitions]

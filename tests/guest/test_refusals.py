@@ -110,7 +110,7 @@ def test_without_root_what_can_be_measured_is_measured_and_the_rest_is_invalid(
         *("--max-overhead", "10s", "--junit", "cells.xml"),
     )
     assert gated.returncode == 4, gated.stderr
-    assert "not judged by --max-overhead: native tick: not measured as asked: SCHED_FIFO priority 80" in " ".join(
+    assert "not judged by --max-overhead 10s: native tick: not measured as asked: SCHED_FIFO priority 80" in " ".join(
         gated.stderr.split()
     )
     assert 'type="not as asked"' in (home / "cells.xml").read_text()

@@ -30,7 +30,7 @@ def test_a_junit_file_tells_of_every_cell_how_it_went(
     assert len(cases) == 3 * 6, "two platforms that were measured, one that cannot be used, six cells each"
     (over,) = cases["quick.native.alone tick 68us"].result
     assert isinstance(over, Failure)
-    assert over.message == "the longest overhead is 2499999.9 us, over 2000000.0 us"
+    assert over.message == "the longest overhead is 2.500 s, by 500.0 ms over 2 s"
     (failed,) = cases["quick.uml.alone switch 10"].result
     assert isinstance(failed, Error)
     assert "9 is no priority here" in str(failed.message)
@@ -104,7 +104,7 @@ def test_a_junit_file_that_cannot_be_written_costs_no_answer(
     ended = stealtime(*SHORT, *json_option, "--junit", "/dev/full")
     assert ended.code == 1
     if json_option:
-        assert json.loads(ended.out)["schema_version"] == 2
+        assert json.loads(ended.out)["schema_version"] == 3
     else:
         assert "One in a thousand" in ended.out
     assert "1 cells failed: uml.alone.switch-10.r1" in ended.err

@@ -14,6 +14,7 @@ from telephony_cells import MS
 from test_one_rule import FAILOVER, PARAMETERS, complete, record
 from test_telephony_calls import _dialogues, _voice
 
+from stealtime.campaigns.threshold import Threshold
 from stealtime.cli.run import judge
 from stealtime.report.cells.model import CellFigures, Watched
 from stealtime.report.gate import Gate, hold
@@ -37,14 +38,14 @@ FULL: dict[str, str | None] = {
 
 
 def verdict(cell: CellFigures, at_most_ns: int) -> tuple[Any, ...]:
-    (one,) = hold([cell], at_most_ns).cells
-    return one.verdict, one.longest_ns, one.because
+    (one,) = hold([cell], [Threshold("max", at_most_ns)]).cells
+    return one.verdict, one.value_ns, one.because
 
 
 def judged(folder: Path, cell: SyntheticCell, at_most_ns: int) -> tuple[RunSummary, Run]:
     run = Run.open(complete(write_synthetic_run(folder, cells=[cell]).folder))
     summary = summarize(run)
-    return summary.model_copy(update={"gate": hold(summary.cells, at_most_ns)}), run
+    return summary.model_copy(update={"gate": hold(summary.cells, [Threshold("max", at_most_ns)])}), run
 
 
 @pytest.mark.parametrize("finding", [REFUSED, FULL], ids=lambda one: str(one["code"]))
@@ -121,7 +122,7 @@ def test_the_most_urgent_task_is_held_against_the_threshold(stealtime: Command, 
     assert (ended.code, gate.verdict) == (3, "exceeded")
     assert {one.quantity for one in gate.cells} == {"the lateness of its most urgent task"}
     assert {one.verdict for one in gate.cells} == {"exceeded"}
-    assert all(one.longest_ns is not None and one.longest_ns > 1 for one in gate.cells)
+    assert all(one.value_ns is not None and one.value_ns > 1 for one in gate.cells)
     cases = [case for suite in JUnitXml.fromfile(str(path)) for case in suite]
     assert all(isinstance(case.result[0], Failure) for case in cases if case.classname.startswith("rtos2013.native"))
     assert stealtime(*command, "--max-overhead", "10s").code == 0
@@ -172,9 +173,10 @@ def test_contended_work_is_held_by_what_it_takes_longer_than_the_shortest_native
     assert verdict(alone, MS) == ("not judged", None, "the same work was not measured natively alone")
     _, other = relate([native, stretch_cells.cell("uml", "alone", [1.5], checksum=8)])
     assert verdict(other, 10_000 * MS)[0] == "not judged"
-    assert hold([native], MS).verdict == "not judged", "who is alone with its base is held against nothing"
-    assert hold([native], MS).remarks == [
-        "--max-overhead judged nothing: the run has no cell that can be held against it"
+    held = hold([native], [Threshold("max", MS)])
+    assert held.verdict == "not judged", "who is alone with its base is held against nothing"
+    assert held.remarks == [
+        "--max-overhead 1ms judged nothing: the run has no cell that can be held against it"
     ]
 
 

@@ -260,7 +260,7 @@ def test_a_study_that_has_nothing_to_hold_against_a_threshold_is_refused_before_
         ended = stealtime("run", "canyon", "--max-overhead", "1ms", *more)
         assert (ended.code, platforms[0].boots) == (2, 0)
         words = " ".join(ended.err.split())
-        assert "--max-overhead has nothing to judge of echo" in words
+        assert "--max-overhead 1ms has nothing to judge of echo" in words
         for judged in (
             "tick, switch, wakeup (the longest overhead)",
             "contend (how much longer it took than natively)",

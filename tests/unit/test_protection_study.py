@@ -204,7 +204,9 @@ def test_a_failover_that_nobody_takes_over_fails_alone(stealtime: Command, playe
     shown = " ".join(stealtime("show").out.split())
     assert "b did not take the guest over [qemu-tcg-paravirt failover silent 100ms net]" in shown
     page = (find_run("last", runs).folder / "report.html").read_text()
-    assert page.count("b did not take the guest over") == 1
+    answer, limits = page[: page.index('id="limits"')], page[page.index('id="limits"') :]
+    assert limits.count("b did not take the guest over") == 1
+    assert "failover silent 100ms net in protected failed: b did not take the guest over" in answer
 
 
 def test_it_has_a_section_of_the_page_and_lines_of_a_table(

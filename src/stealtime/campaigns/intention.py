@@ -23,8 +23,6 @@ class Intention:
     """Those of the plan, and ``native``, which calibrates."""
     host: LocalHost
     runs_folder: Path
-    threshold_ns: int | None
-    """The longest overhead that the user accepts (``--max-overhead``); None accepts each."""
     is_kernel_named: bool = False
     """Whether the kernel stands on the command line: the default one is a choice then, too."""
     resume: Run | None = None

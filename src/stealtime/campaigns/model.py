@@ -14,6 +14,7 @@ from stealtime.campaigns.disturbance import KnownDisturbance
 from stealtime.campaigns.probe import ProbeCells, Tracing
 from stealtime.campaigns.registry import probes
 from stealtime.campaigns.short import Short, short_model
+from stealtime.campaigns.threshold import Threshold, ThresholdTexts, parse_thresholds
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.model import SCENARIOS, Scenario
 from stealtime.vocabulary.late_type import LateType
@@ -67,6 +68,9 @@ class Campaign(Table):
     """How long a cell may take beyond its duration: starting its threads, sending its samples."""
     checkpoint_ns: DurationNs = Field(default=60_000_000_000, alias="checkpoint", ge=100_000_000, le=60_000_000_000)
     """A longer cell is on the disk in parts while it is measured, so that at most this is lost whatever dies."""
+    max_overhead: ThresholdTexts = Field(default=[])
+    """What a run is held against, one threshold or a list: ``"100us"`` is the most that any value may be,
+    ``"p99.9=50us"`` the most for a percentile. ``run --max-overhead`` replaces them."""
     injection: KnownDisturbance | None = None
     """Disturb every cell in a known way, to compare with what the samples and the attribution show."""
     seed: int = Field(default=1, ge=0, lt=1 << 63)
@@ -101,6 +105,11 @@ class Campaign(Table):
         if short is not None and short.scenarios is not None:
             cls._known_scenarios(short.scenarios, info)
         return short
+
+    @property
+    def thresholds(self) -> tuple[Threshold, ...]:
+        """What a run is held against."""
+        return parse_thresholds(self.max_overhead)
 
     def scenario(self, name: str) -> Scenario:
         """Give one of this campaign's own scenarios, or a builtin one; ``name`` was checked when it was read."""

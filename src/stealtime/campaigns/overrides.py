@@ -41,6 +41,8 @@ class Overrides:
     kernel: str | None = None
     cell_timeout_ns: int | None = None
     lift_rt_throttling: bool = False
+    max_overhead: tuple[str, ...] = ()
+    """Thresholds, in place of those of the campaign."""
 
 
 def shorten(campaign: Campaign) -> Campaign:
@@ -92,7 +94,8 @@ def apply_overrides(campaign: Campaign, overrides: Overrides) -> Campaign:
         own[option.probe][option.field] = value
     everywhere = given(overrides, ("duration_ns", "max_samples", "tracing"))
     changes = given(overrides, ("tracing", "priority", "repetitions", "kernel", "cell_timeout_ns"))
-    changes |= {name: list(some) for name in ("platforms", "scenarios") if (some := getattr(overrides, name))}
+    several = ("platforms", "scenarios", "max_overhead")
+    changes |= {name: list(some) for name in several if (some := getattr(overrides, name))}
     if overrides.lift_rt_throttling:
         changes["lift_rt_throttling"] = True
     changes["probes"] = [cells.model_copy(update=everywhere | own[cells.probe]) for cells in kept]
@@ -126,7 +129,8 @@ def refuse_difference(before: dict[str, Any], now: dict[str, Any]) -> None:
     Raises:
         UsageError: The campaigns differ; the message names the first key that does.
     """
-    for key in sorted(before.keys() | now.keys()):
+    # A threshold changes nothing of what is measured.
+    for key in sorted((before.keys() | now.keys()) - {"max_overhead"}):
         if before.get(key) != now.get(key):
             values = f": {now.get(key)!r} instead of {before.get(key)!r}"
             raise UsageError(

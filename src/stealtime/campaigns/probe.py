@@ -130,6 +130,15 @@ class Companion(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Percentiles:
+    """Of what a probe's study keeps which percentiles."""
+
+    words: str
+    known: tuple[str, ...]
+    """``99.9`` ..."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Probe:
     """One way to measure."""
@@ -150,6 +159,8 @@ class Probe:
     bounded: str | None = None
     """What of it `run --max-overhead` judges, in words (its study's ``CellFigures.bounded`` gives it); None where no
     threshold makes sense, and is refused."""
+    percentiles: Percentiles | None = None
+    """What percentiles of it `run --max-overhead p99.9=100us` judges (``CellFigures.at_percentile`` gives them)."""
     result: ResultKind = DURATIONS
     """What comes out of a trial, and how it is kept."""
     companion: "Callable[[Machine, TrialSetup, Path], AbstractAsyncContextManager[Companion]] | None" = None

@@ -52,8 +52,6 @@ class Order:
     """Whether the kernel stands there."""
     loop_of: Run | None = None
     """Measure with the busy loop of this run."""
-    threshold_ns: int | None = None
-    """The longest overhead that is accepted; None accepts each."""
     host: LocalHost = field(default_factory=LocalHost)
     """Where."""
 
@@ -153,9 +151,7 @@ async def prepare(order: Order) -> Prepared:
     if NATIVE not in platforms:
         # The busy loop is calibrated natively, whatever is measured.
         platforms[NATIVE] = everything[NATIVE]
-    intention = Intention(
-        left, platforms, host, order.runs_folder, order.threshold_ns, order.is_kernel_named, order.resume
-    )
+    intention = Intention(left, platforms, host, order.runs_folder, order.is_kernel_named, order.resume)
     remarks = await check_before_start(intention)
     return Prepared(
         left,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from stealtime.cli import completion
 from stealtime.cli.parameters import AsJson, RunName, RunsFolder
 
 
@@ -16,6 +17,16 @@ def report(
             "--output", "-o", metavar="FILE", help="File to write.  [default: report.html in the run's folder]"
         ),
     ] = None,
+    accept: Annotated[
+        str | None,
+        typer.Option(
+            "--accept",
+            metavar="NAME|FILE",
+            autocompletion=completion.bars,
+            help="First show how the cells stand against bars, as `stealtime show --accept` does.",
+            show_default=False,
+        ),
+    ] = None,
     runs_folder: RunsFolder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -25,13 +36,19 @@ def report(
     or missing; and on what machine it was measured.
     """
     from stealtime.cli.output import message_console, print_document, print_line
+    from stealtime.report.acceptance.judgement import hold
+    from stealtime.report.acceptance.library import find_bars
     from stealtime.report.page.html import write_report
+    from stealtime.report.summarizing import summarize
     from stealtime.store.run import find_run
 
+    # Before the samples are read: a wrong name is told at once.
+    bars = None if accept is None else find_bars(accept)
     found = find_run(run, runs_folder)
     path = (found.folder / "report.html" if output is None else output).absolute()
     with message_console().status(f"drawing {len(found.trials)} trials"):
-        size_bytes = write_report(found, path)
+        summary = summarize(found)
+        size_bytes = write_report(found, path, summary, None if bars is None else hold(summary, bars, str(accept)))
     if as_json:
         print_document({"schema_version": 1, "path": str(path), "bytes": size_bytes})
     else:

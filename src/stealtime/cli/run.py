@@ -131,10 +131,11 @@ class Course(OptionGroup):
         bool, typer.Option("--dry-run", help="Only show what would be measured and how long it takes.")
     ] = False
     max_overhead: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            metavar="DURATION",
-            help="Exit with code 3 if a valid cell exceeds this, e.g. 100us; with 4 if one was not judged.",
+            metavar="[pN=]DURATION",
+            help="Exit with code 3 if a valid cell exceeds this: 100us is for the longest value, p99.9=50us for a "
+            "percentile; repeatable. With 4 if one was not judged.",
         ),
     ] = None
     junit: Annotated[
@@ -182,11 +183,10 @@ def run(
     (complete cells are kept: continue with --resume); 2 wrong usage; 3 --max-overhead was exceeded; 4 a cell failed, is
     invalid, was watched too short or not judged, or a platform or scenario that was named is not available here.
     """
-    overrides = _overrides(changes, of_probes)
-    threshold_ns = duration_of("--max-overhead", course.max_overhead)
+    overrides = replace(_overrides(changes, of_probes), max_overhead=_thresholds(course.max_overhead))
     if course.junit is not None:
         _check_is_file_name(course.junit)
-    order = replace(_order(campaign, overrides, changes, course), threshold_ns=threshold_ns)
+    order = _order(campaign, overrides, changes, course)
     if course.dry_run:
         from stealtime.cli.plan import print_plan, print_plan_document
 
@@ -215,6 +215,15 @@ def _overrides(changes: Changes, of_probes: OfProbes) -> "Overrides":
         cell_timeout_ns=duration_of("--timeout", changes.timeout),
         lift_rt_throttling=changes.lift_rt_throttling,
     )
+
+
+def _thresholds(texts: list[str] | None) -> tuple[str, ...]:
+    from stealtime.campaigns.threshold import FORMS, parse_thresholds
+
+    try:
+        return tuple(one.text for one in parse_thresholds(texts or []))
+    except ValueError as error:
+        raise UsageError(f"--max-overhead: {error}", hint=FORMS) from None
 
 
 def _check_is_file_name(junit: Path) -> None:
@@ -354,17 +363,15 @@ def _conclude(finished: "Finished", order: "Order", junit: Path | None, as_json:
     """
     from stealtime.campaigns.session import elsewhere
     from stealtime.cli.output import message_console, tell_error, write_last
-    from stealtime.report.gate import hold
-    from stealtime.report.summarizing import summarize
+    from stealtime.report.summarizing import held, summarize
     from stealtime.store.run import Run
 
     stored = Run.taken_in(finished.folder)
     where = elsewhere(order.runs_folder)
     code = ExitCode.FINE
     try:
-        summary = summarize(stored)
-        if order.threshold_ns is not None:
-            summary = summary.model_copy(update={"gate": hold(summary.cells, order.threshold_ns)})
+        # A run that is resumed may be held against others than it was begun with.
+        summary = held(summarize(stored), order.campaign.max_overhead)
         _print_result(stored, summary, as_json)
         code, remarks = judge(summary)
         for remark in remarks:
@@ -389,11 +396,13 @@ def _print_result(run: "Run", summary: "RunSummary", as_json: bool) -> None:
     from stealtime.cli.output import data_console, print_document
     from stealtime.report.terminal.answer import print_answers
     from stealtime.report.terminal.run import print_tables
+    from stealtime.report.terminal.thresholds import print_thresholds
 
     if as_json:
         print_document(summary)
         return
     console = data_console()
+    print_thresholds(summary, console)
     print_answers(summary, console)
     print_tables(summary, console)
     console.print(f"run     {run.run_id}", soft_wrap=True)

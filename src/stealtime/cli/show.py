@@ -62,7 +62,8 @@ def show(
 
     With --tails it shows values that are exceeded in an hour with small probabilities, or why there are none.
 
-    Exit codes: 0 everything is valid, passed or estimated; 3 a bar of --accept is exceeded; 4 something failed or is
+    Exit codes: 0 everything is valid, passed or estimated; 3 a threshold that the run was measured with
+    (`run --max-overhead`) or a bar of --accept is exceeded; 4 something failed or is
     invalid, is not judged, was watched too short or has no estimate, nothing was measured, or no cell fits the paper's
     tables that were asked for; 1 the run is damaged.
     """
@@ -72,6 +73,7 @@ def show(
     from stealtime.report.summarizing import summarize
     from stealtime.report.terminal.answer import print_answers
     from stealtime.report.terminal.run import claims_of, print_explanations, print_tables
+    from stealtime.report.terminal.thresholds import print_thresholds
     from stealtime.store.run import find_run
     from stealtime.vocabulary.errors import UsageError
 
@@ -94,6 +96,7 @@ def show(
         claims = claims_of(summary, wanted=paper_tables)
         console = data_console()
         console.print(f"{found.run_id}  {found.manifest.state}\n", markup=False)
+        print_thresholds(summary, console)
         print_answers(summary, console)
         for claim in claims:
             console.print(claim)

@@ -19,7 +19,7 @@ def doubts(summary: RunSummary, quoted: Sequence[CellFigures], own: Sequence[Cel
         quoted: The cells whose figures are quoted.
         own: All cells of the study: one that is invalid is left out, and might have been the worst.
     """
-    told = [f"{named(cell)} is invalid: {reason}" for cell in own for reason in cell.reasons]
+    told = _unusable(own)
     for cell in quoted:
         name = named(cell)
         told += [f"{name} is not what was asked for: {reason}" for reason in cell.fell_short]
@@ -65,6 +65,15 @@ def named(cell: CellFigures) -> str:
     return f"{cell.platform} {cell_title(cell.probe, cell.parameters)}{scenario}"
 
 
+def _unusable(cells: Iterable[CellFigures]) -> list[str]:
+    """Say of each cell that must not be used, or failed, why."""
+    return [
+        f"{named(cell)} {'is invalid' if cell.is_measured else 'failed'}: {reason}"
+        for cell in cells
+        for reason in cell.reasons
+    ]
+
+
 def why_nothing(summary: RunSummary, cells: Sequence[CellFigures]) -> tuple[list[str], str]:
     """Say why of cells nothing can be said, none of which is valid, and what to do.
 
@@ -73,7 +82,7 @@ def why_nothing(summary: RunSummary, cells: Sequence[CellFigures]) -> tuple[list
     """
     if not cells:
         return ["nothing was measured"], _run(summary)
-    reasons = [f"{named(cell)} is invalid: {reason}" for cell in cells for reason in cell.reasons]
+    reasons = _unusable(cells)
     if reasons:
         return list(dict.fromkeys(reasons)), remedy(summary, cells)
     return ["nothing was measured"], _run(summary)

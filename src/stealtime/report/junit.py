@@ -37,8 +37,8 @@ def write_junit(run: Run, summary: RunSummary, path: Path) -> None:
         elapsed_s[_names(summary.campaign, trial.record.cell)] += trial.record.elapsed_s
     suite = TestSuite(summary.run_id)
     suite.timestamp = summary.created_at.isoformat()
-    gated: Sequence[GatedCell | None] = [None] * len(summary.cells) if summary.gate is None else summary.gate.cells
-    for cell, held in zip(summary.cells, gated, strict=True):
+    for number, cell in enumerate(summary.cells):
+        held = () if summary.gate is None else summary.gate.of_cell(number)
         names = _names(summary.campaign, cell)
         case = _case(names, _results(cell, held))
         case.time = elapsed_s[names]
@@ -73,16 +73,14 @@ def _case(names: tuple[str, str], results: list[FinalResult]) -> TestCase:
     return case
 
 
-def _results(cell: CellFigures, held: GatedCell | None) -> list[FinalResult]:
+def _results(cell: CellFigures, held: Sequence[GatedCell]) -> list[FinalResult]:
     if not cell.valid:
         return [Error("; ".join(cell.reasons), "failed" if not cell.is_measured else "invalid")]
-    if held is not None and held.verdict == "exceeded":
-        return [Failure(held.sentence, "max-overhead")]
+    if over := [Failure(one.sentence, "max-overhead") for one in held if one.verdict == "exceeded"]:
+        return list(over)
     if cell.fell_short:
         return [Error("; ".join(cell.fell_short), "watched too short" if cell.too_short else "not as asked")]
-    if held is not None and held.verdict == "not judged":
-        return [Error(held.sentence, "not judged")]
-    return []
+    return [Error(one.sentence, "not judged") for one in held if one.verdict == "not judged"]
 
 
 def _cells_not_to_be_had(run: Run, summary: RunSummary) -> list[tuple[Cell, str]]:

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 
+from stealtime.campaigns.threshold import parse_thresholds
 from stealtime.report.answers import with_answers
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.cells.rule import under_the_rule
+from stealtime.report.gate import hold
 from stealtime.report.studies import studies, study_of
 from stealtime.report.summary import RunSummary
 from stealtime.store.run import Run, Trial
+from stealtime.vocabulary.errors import StealtimeError
 
 
 def summarize(run: Run) -> RunSummary:
@@ -36,7 +39,24 @@ def summarize(run: Run) -> RunSummary:
         findings=run.manifest.findings,
         skipped={record.name: record.skipped for record in run.manifest.scenarios if record.skipped is not None},
     )
-    return with_answers(summary)
+    return with_answers(held(summary, run.manifest.thresholds))
+
+
+def held(summary: RunSummary, thresholds: Sequence[str]) -> RunSummary:
+    """Hold a run against thresholds, as they are written; those that it was held against before count no more.
+
+    Raises:
+        StealtimeError: The run's own are damaged.
+    """
+    if not thresholds:
+        return summary
+    try:
+        parsed = parse_thresholds(thresholds)
+    except ValueError as error:
+        raise StealtimeError(
+            f"the thresholds of {summary.run_id} are damaged: {error}", hint="mend max_overhead in its manifest.json"
+        ) from None
+    return summary.model_copy(update={"gate": hold(summary.cells, parsed)})
 
 
 def _summarized(trials: Sequence[Trial]) -> CellFigures:

@@ -60,7 +60,7 @@ class RunSummary(Figures):
     answers: list[Answer] = Field(default_factory=list)
     """What each study says of its cells, in one sentence and a few lines."""
     gate: Gate | None = None
-    """The cells held against ``run --max-overhead``; None where that was not asked for, as by ``show``."""
+    """The cells held against the thresholds of the run (``run --max-overhead``); None where there are none."""
 
     def cells_of(self, model: type[_Cell]) -> list[_Cell]:
         """Give the cells whose figures are of a model: those of a study."""

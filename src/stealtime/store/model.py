@@ -327,3 +327,9 @@ class Manifest(Model):
     @property
     def campaign_name(self) -> str:
         return str(self.campaign.get("name", "unnamed"))
+
+    @property
+    def thresholds(self) -> list[str]:
+        """What the run is held against, as its campaign writes it; a run of an older version has none."""
+        told = self.campaign.get("max_overhead", [])
+        return [str(one) for one in told] if isinstance(told, list) else [str(told)]

@@ -32,6 +32,8 @@ class Bounded:
     """The longest value that was seen; None where none was."""
     unknown_because: str | None = None
     """Why a value that is not too long is no pass: a longer one may have been there. None where nothing is known."""
+    samples: int | None = None
+    """Of how many it is a percentile; None for the longest value."""
     endless: str | None = None
     """What had no end and is therefore beyond any threshold; None where all had one."""
 
@@ -126,6 +128,10 @@ class CellFigures(Figures):
         What that is, its probe says in words (``Probe.bounded``).
         """
         return Bounded(None, unknown_because=f"the probe {self.probe} has nothing to hold against a threshold")
+
+    def at_percentile(self, _percentile: str) -> Bounded | None:
+        """Give what ``run --max-overhead p99.9=100us`` judges of it: a percentile that its probe has, as ``99.9``."""
+        return Bounded(None, unknown_because=f"the probe {self.probe} keeps no percentiles")
 
 
 _Cell = TypeVar("_Cell", bound=CellFigures)

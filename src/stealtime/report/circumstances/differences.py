@@ -25,7 +25,8 @@ _OF_ANY_TWO_RUNS = frozenset(
         "load_before", "load_after",
         # Compared cell by cell: a cell that one run alone has is listed as that.
         "platforms", "scenarios", "probes", "define", "short", "tracing",
-        # What a run does, not under what.
+        # What a run does, or is held against, not under what.
+        "max_overhead",
         "description", "repetitions", "seed", "boot_timeout", "cell_timeout",
     }
 )  # fmt: skip

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from stealtime import __version__
 from stealtime.report import environment
+from stealtime.report.acceptance.document import Acceptance
 from stealtime.report.answer import Answer
 from stealtime.report.circumstances.limits import Limits, limits_of
 from stealtime.report.figure_library import figure_library, figure_library_version, script_hash
@@ -18,18 +19,20 @@ from stealtime.report.page.templates import source, templates_of
 from stealtime.report.studies import studies
 from stealtime.report.summarizing import summarize
 from stealtime.report.summary import RunSummary
+from stealtime.report.verdict_lines import Verdicts, verdicts_of_bars, verdicts_of_gate
 from stealtime.store.model import Manifest, TrialRecord
 from stealtime.store.run import Run
 from stealtime.vocabulary.readings import Absent, Reading
 
 
-def write_report(run: Run, path: Path, summary: RunSummary | None = None) -> int:
+def write_report(run: Run, path: Path, summary: RunSummary | None = None, acceptance: Acceptance | None = None) -> int:
     """Write the report of ``run`` to ``path``; a file that is there is replaced when the new one is whole.
 
     Args:
         run: What was measured.
         path: Of the file.
         summary: The figures of ``run``, for callers that have them already.
+        acceptance: The run held against bars, which the page shows first.
 
     Returns:
         The size in bytes.
@@ -42,8 +45,10 @@ def write_report(run: Run, path: Path, summary: RunSummary | None = None) -> int
     parts = [(study, run.only([probe.name for probe in study.probes])) for study in studies()]
     summary = summarize(run) if summary is None else summary
     sections = [study.section(part, summary) for study, part in parts if part.trials or not run.trials]
+    verdicts = [] if summary.gate is None else [verdicts_of_gate(summary.gate)]
+    verdicts += [] if acceptance is None else [verdicts_of_bars(acceptance)]
     records = tuple(trial.record for trial in run.trials)
-    page = render(run.manifest, records, sections, limits_of(run, summary), summary.answers).encode()
+    page = render(run.manifest, records, sections, limits_of(run, summary), summary.answers, verdicts).encode()
     write_page(path, page)
     return len(page)
 
@@ -54,6 +59,7 @@ def render(
     sections: Sequence[Section],
     limits: Limits,
     answers: Sequence[Answer] = (),
+    thresholds: Sequence[Verdicts] = (),
 ) -> str:
     """Give the page as text: the answers, what the studies show, what limits that, on what it was measured, and how to
     do it again."""
@@ -63,6 +69,7 @@ def render(
     return templates.get_template("report.html.jinja").render(
         heading=sections[0].question if len(sections) == 1 else "What was measured here?",
         answers=answers,
+        thresholds=thresholds,
         sections=sections,
         limits=limits,
         manifest=manifest,

@@ -6,8 +6,10 @@ from rich.text import Text
 
 from stealtime.report import notation
 from stealtime.report.acceptance.document import Acceptance, Verdict
-from stealtime.report.acceptance.wording import sentence, time_words
+from stealtime.report.acceptance.wording import time_words
 from stealtime.report.plain_table import cell_title, new_table
+from stealtime.report.terminal.thresholds import thresholds
+from stealtime.report.verdict_lines import verdicts_of_bars
 
 _STYLES: dict[Verdict, str] = {
     "passed": "green",
@@ -18,23 +20,13 @@ _STYLES: dict[Verdict, str] = {
 
 
 def render_acceptance(acceptance: Acceptance) -> RenderableType:
-    """Give the verdict, a line for each cell and bar, and what the source asks for besides."""
+    """Give the list of verdicts, a table of each cell and bar, and what the source asks for besides."""
     lines: list[RenderableType] = [
-        Text.assemble(
-            (f"{acceptance.bars}: ", "bold"),
-            (acceptance.verdict, _STYLES[acceptance.verdict]),
-            f"  {acceptance.run_id}",
-        ),
-        Text(acceptance.title, style="dim"),
+        thresholds(verdicts_of_bars(acceptance)),
         Text(),
-        _table(acceptance),
+        Text.assemble((acceptance.title, "dim"), f"  {acceptance.run_id}"),
+        *([_table(acceptance)] if acceptance.cells else []),
     ]
-    for one in acceptance.cells:
-        if one.verdict != "passed":
-            name = f"{one.platform}, {one.scenario}, {cell_title(one.probe, one.parameters)}"
-            lines.append(Text(f"{name}: {sentence(one)}"))
-    lines += [Text(f"{quantity}: not judged: no cell of this run measures it") for quantity in acceptance.unmeasured]
-    lines += [Text(f"not judged: {words}") for words in acceptance.missing]
     if acceptance.conditions is not None:
         lines.append(Text(f"\nNot checked, but asked for by the source: {acceptance.conditions}"))
     if acceptance.source is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from stealtime.campaigns.parameters import Asked
-from stealtime.campaigns.probe import Probe, ProbeCells
+from stealtime.campaigns.probe import Percentiles, Probe, ProbeCells
 from stealtime.studies.realtime.results import JOBS_OF_TASKS
 from stealtime.studies.realtime.task_sets import DEFAULTS, GivenTaskParameters, TaskSetParameters
 from stealtime.studies.realtime.wording import describe
@@ -215,6 +215,7 @@ RTLOAD = Probe(
     short=("laws", "tasks_per_cpu"),
     needs_fifo=True,
     bounded="the lateness of its most urgent task",
+    percentiles=Percentiles("the lateness of its most urgent task", ("50", "99", "99.9")),
     result=JOBS_OF_TASKS,
     extra_trace_groups=("timers", "scheduler"),
 )

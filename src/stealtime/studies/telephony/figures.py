@@ -86,6 +86,15 @@ class TelephonyFigures(CountedCell):
             return Bounded(None, endless=f"{unanswered} of {self.counts['sent']} registrations were not acknowledged")
         return Bounded(max((one.max_ns for one in self.responses), default=None))
 
+    def at_percentile(self, percentile: str) -> Bounded:
+        """Give a percentile of the times of registrations, of that repetition in which it is the longest."""
+        whole = self.bounded()
+        if whole.endless is not None or not self.responses:
+            return whole
+        name = {"50": "median_ns", "99": "p99_ns"}[percentile]
+        fewest = self.counts["acknowledged"] // len(self.responses)
+        return Bounded(float(max(getattr(one, name) for one in self.responses)), samples=fewest)
+
 
 def _longest_silence(failovers: Sequence[TimeLine]) -> Bounded:
     """Give the longest silence of the users of any primary; one that nobody has answered since has no end."""

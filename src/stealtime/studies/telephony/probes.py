@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from stealtime.campaigns.parameters import Parameters
-from stealtime.campaigns.probe import Driver, Probe, ProbeCells
+from stealtime.campaigns.probe import Driver, Percentiles, Probe, ProbeCells
 from stealtime.studies.telephony.calls.numbers import CALLS_MAX, STREAMS_OF_A_CALL
 from stealtime.studies.telephony.loads import (
     CallFailoverParameters,
@@ -215,6 +215,7 @@ PROBES = (
         short=("transport", "mode", "share"),
         driver=TELEPHONY,
         bounded="the longest registration",
+        percentiles=Percentiles("a registration's time", ("50", "99")),
     ),
     Probe(
         name="register-failover",

@@ -239,6 +239,17 @@ class CellSummary(CellFigures, _Measured):
             return Bounded(longest_ns)
         return Bounded(None, unknown_because=f"{self.held_back.cause} explains every sample")
 
+    def at_percentile(self, percentile: str) -> Bounded:
+        """Give a percentile of all samples of its valid repetitions over their floor, as tables have it."""
+        if self.stats is None:
+            return Bounded(None)
+        name = f"p{percentile.replace('.', '')}_ns"
+        value_ns = self.percentile_ns(name)
+        if value_ns is None:
+            cause = "a limit of the kernel" if self.held_back is None else self.held_back.cause
+            return Bounded(None, unknown_because=f"its p{percentile} may be a pause of {cause}")
+        return Bounded(value_ns - self.stats.floor_ns, samples=self.stats.count)
+
 
 class RunSummary(report_summary.RunSummary):
     """The cells of a run that are this study's."""

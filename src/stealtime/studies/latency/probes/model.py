@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from stealtime.campaigns.probe import Probe
+from stealtime.campaigns.probe import Percentiles, Probe
+
+PERCENTILES = Percentiles("the overhead", ("50", "90", "99", "99.9", "99.99", "99.999"))
+"""Those that a cell's statistics have."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from stealtime.campaigns.parameters import Parameters
 from stealtime.campaigns.probe import ProbeCells
-from stealtime.studies.latency.probes.model import LatencyProbe
+from stealtime.studies.latency.probes.model import PERCENTILES, LatencyProbe
 from stealtime.wire.message import SwitchProbe
 
 ThreadCounts = Annotated[list[Annotated[int, Field(ge=2, le=1000)]], Field(min_length=1)]
@@ -45,6 +45,7 @@ SWITCH = LatencyProbe(
     # Only there does a thread that yields give the CPU to the next of the ring.
     needs_fifo=True,
     bounded="the longest overhead",
+    percentiles=PERCENTILES,
     # Each of their millions of switches would be an event.
     hidden_threads="st-ring",
     follows_user_mode_linux=False,

@@ -8,7 +8,7 @@ from pydantic import Field
 from stealtime.campaigns.parameters import Parameters
 from stealtime.campaigns.probe import ProbeCells
 from stealtime.report.notation import trimmed_duration
-from stealtime.studies.latency.probes.model import LatencyProbe
+from stealtime.studies.latency.probes.model import PERCENTILES, LatencyProbe
 from stealtime.vocabulary.quantities import DurationNs
 from stealtime.wire.message import TickProbe
 
@@ -43,6 +43,7 @@ TICK = LatencyProbe(
     is_busy=True,
     is_tiled=True,
     bounded="the longest overhead",
+    percentiles=PERCENTILES,
     title="Clock tick",
     question=(
         "A {policy} thread runs the same busy loop back to back. A loop that takes longer than the floor was "

@@ -8,7 +8,7 @@ from pydantic import Field
 from stealtime.campaigns.parameters import Asked, Parameters
 from stealtime.campaigns.probe import ProbeCells
 from stealtime.report.notation import trimmed_duration
-from stealtime.studies.latency.probes.model import LatencyProbe
+from stealtime.studies.latency.probes.model import PERCENTILES, LatencyProbe
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.quantities import DurationNs, format_duration
 from stealtime.wire.message import WakeupProbe
@@ -58,6 +58,7 @@ WAKEUP = LatencyProbe(
     name="wakeup",
     cells=WakeupCells,
     bounded="the longest overhead",
+    percentiles=PERCENTILES,
     title="Timer wake-up",
     question=(
         "A {policy} thread sleeps until absolute points in time. A sample is how late it runs again; a "

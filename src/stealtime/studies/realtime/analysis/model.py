@@ -126,6 +126,14 @@ class RealTimeCell(CellFigures):
             because = f"{waiting} jobs of the most urgent task had not begun at the end, which were later than is known"
         return Bounded(longest_ns, unknown_because=because)
 
+    def at_percentile(self, percentile: str) -> Bounded:
+        """Give a percentile of the starts of the most urgent task; jobs that never began are in none."""
+        tail = self.urgent_latency_ns
+        if tail is None:
+            return Bounded(None, unknown_because=self.bounded().unknown_because)
+        value_ns = float(getattr(tail, f"p{percentile.replace('.', '')}"))
+        return Bounded(value_ns, unknown_because=self.bounded().unknown_because, samples=tail.count)
+
     @property
     def lines(self) -> list[str]:
         if not self.repetitions:

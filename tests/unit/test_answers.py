@@ -11,12 +11,14 @@ import measured_campaign
 import pytest
 import stretch_cells
 import telephony_cells
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 from rich.console import Console
 from telephony_cells import GUEST, MS
 from test_telephony_calls import _failover as call_failover
 
-from stealtime.report.answer import LINES_MAX, Answer, QuotedFigure, Quotes
+from stealtime.report.answer import LINES_MAX, Answer, QuotedFigure, Quotes, bare_ratio
 from stealtime.report.answers import with_answers
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.studies import studies
@@ -29,6 +31,7 @@ from stealtime.studies.protection.results import Failover, RoundTrips
 from stealtime.studies.protection.study import STUDY as PROTECTION
 from stealtime.studies.realtime.analysis.model import RealTimeCell
 from stealtime.studies.realtime.analysis.shares import clustered_share
+from stealtime.studies.stretch.analysis.model import StretchCell
 from stealtime.studies.stretch.analysis.relate import relate
 from stealtime.studies.stretch.rows import works_of
 
@@ -115,8 +118,8 @@ def test_stretch_answers_with_the_most_stretched_machine_and_where_its_seconds_w
     (answer,) = summary.answers
     assert answer.trusted, answer.because
     assert answer.sentence == (
-        "uml overcommitted, beside 3 busy: the same work takes 4.17 times as long (4.11 to 4.23) as native whole; "
-        "65.8 % of the lost seconds are waiting for a CPU of the host"
+        "uml in overcommitted, beside 3 busy: the same work takes 4.17 times as long (4.11 to 4.23) as native in "
+        "whole; 65.8 % of the lost seconds are waiting for a CPU of the host"
     )
     document = summary.model_dump(mode="json")
     for one in answer.figures:
@@ -143,7 +146,7 @@ def test_stretch_says_when_nothing_is_shown_and_when_nothing_can_be_said() -> No
     cell = stretch_cells.cell
     base = cell("native", "whole", [0.5, 0.51, 0.5, 0.505], vcpus=1)
     same = answer_of(relate([base, cell("uml", "whole", [0.5, 0.51, 0.505, 0.5])]))
-    assert same.sentence.endswith("as native whole, so no stretch is shown")
+    assert same.sentence.endswith("as native in whole, so no stretch is shown")
     once = answer_of(relate([cell("native", "whole", [0.5]), cell("uml", "whole", [1.0])]))
     assert (once.trusted, once.because) == (False, ["one side has 1 valid repetition, 4 are needed"])
     assert "2.00 times as long (no interval)" in once.sentence
@@ -392,3 +395,62 @@ def test_protection_answers_with_what_clients_see_and_what_a_round_trip_costs() 
         assert number in table
     (worse,) = summary_of([killed, silent, *costs]).answers
     assert worse.sentence.startswith("Host fallen silent (qemu-tcg-paravirt, net every 100ms): 4 of 200 values")
+
+
+SECONDS = st.lists(st.floats(min_value=0.01, max_value=1e4), min_size=1, max_size=6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(native=SECONDS, guests=st.lists(SECONDS, max_size=7))
+def test_whatever_work_takes_the_answer_quotes_the_document(native: list[float], guests: list[list[float]]) -> None:
+    cells = [stretch_cells.cell("native", "alone", native)]
+    cells += [stretch_cells.cell("uml", f"s{letter}", one) for letter, one in zip("abcdefg", guests, strict=False)]
+    summary = summary_of(relate(cells))
+    (answer,) = summary.answers
+    assert_quoted_from_the_document(summary, "lost_percent.")
+    assert answer.is_judged is bool(guests)
+    stretched = [cell.against_native.ratio for cell in summary.cells if cell.against_native]  # type: ignore[attr-defined]
+    if answer.figures:
+        assert answer.figures[0].value == max(stretched), "the sentence tells the worst"
+        sure = len(native) >= 4 and next(
+            len(one) >= 4 for one, ratio in zip(guests, stretched, strict=True) if ratio == max(stretched)
+        )
+        assert answer.trusted is sure
+    ends = [number for one in answer.figures if one.low is not None for number in _ends(one)]
+    below = (text for work in works_of(summary.cells_of(StretchCell)) for text in work.predictions.sentences)
+    assert set(unquoted(answer, "\n".join(["95 4", *below]))) <= set(ends)
+
+
+def _ends(one: QuotedFigure) -> list[str]:
+    return NUMBER.findall(f"{bare_ratio(one.low or 0.0)} {bare_ratio(one.high or 0.0)}")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    native=st.lists(st.integers(0, 1000), min_size=1, max_size=5),
+    guest=st.lists(st.integers(0, 1000), min_size=1, max_size=5),
+    latest_ns=st.floats(1.0, 1e10),
+)
+def test_whatever_deadlines_are_missed_the_answer_quotes_the_document(
+    native: list[int], guest: list[int], latest_ns: float
+) -> None:
+    summary = summary_of([realtime_cell("native", native, 1000, 9e3), realtime_cell("uml", guest, 1000, latest_ns)])
+    (answer,) = summary.answers
+    assert_quoted_from_the_document(summary)
+    shares = [one.value for one in answer.figures if one.name == "missed_share.share"]
+    assert shares[:2] == [sum(guest) / (1000 * len(guest)), sum(native) / (1000 * len(native))]
+    assert answer.trusted is (min(len(native), len(guest)) >= 4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(silences=st.lists(st.integers(1, 10**11), min_size=1, max_size=6), lost=st.integers(0, 9))
+def test_whatever_phones_see_the_answer_quotes_the_document(silences: list[int], lost: int) -> None:
+    results = [telephony_cells.failover(silence_ns=one, lost=lost, lost_users=["a"] * lost) for one in silences]
+    parameters = {**NET, "transport": "udp", "rate_per_s": 200}
+    summary = summary_of([telephony_cells.cell_of(GUEST, "register-failover", parameters, results)])
+    (answer,) = summary.answers
+    assert_quoted_from_the_document(summary)
+    figures = {one.name: one.value for one in answer.figures}
+    assert figures["counts.lost"] == lost * len(silences)
+    assert figures["counts.acknowledged"] == 400 * len(silences)
+    assert answer.trusted is (len(silences) >= 4)

@@ -175,9 +175,7 @@ def test_contended_work_is_held_by_what_it_takes_longer_than_the_shortest_native
     assert verdict(other, 10_000 * MS)[0] == "not judged"
     held = hold([native], [Threshold("max", MS)])
     assert held.verdict == "not judged", "who is alone with its base is held against nothing"
-    assert held.remarks == [
-        "--max-overhead 1ms judged nothing: the run has no cell that can be held against it"
-    ]
+    assert held.remarks == ["--max-overhead 1ms judged nothing: the run has no cell that can be held against it"]
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,16 @@ def _stretched(quotes: Quotes, cell: StretchCell) -> str:
         span = "(no interval)"
         quotes.figure(cell, f"{name}.ratio", one.ratio, words)
     beside = wording.beside_words(cell)
-    where = cell.title if beside == "nothing" else f"{cell.title}, beside {beside}"
+    where = _place(cell.title) if beside == "nothing" else f"{_place(cell.title)}, beside {beside}"
     is_shown = one.low is None or one.high is None or not one.low <= 1.0 <= one.high
     verdict = "" if is_shown else ", so no stretch is shown"
-    return f"{where}: the same work takes {words} as long {span} as {one.base}{verdict}"
+    return f"{where}: the same work takes {words} as long {span} as {_place(one.base)}{verdict}"
+
+
+def _place(title: str) -> str:
+    """Write platform and scenario so that the latter is seen to be a name: ``native alone``, ``uml in quota``."""
+    platform, _, scenario = title.partition(" ")
+    return title if scenario == "alone" else f"{platform} in {scenario}"
 
 
 def _lost(quotes: Quotes, cell: StretchCell) -> str:

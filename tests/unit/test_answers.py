@@ -381,7 +381,7 @@ def test_protection_answers_with_what_clients_see_and_what_a_round_trip_costs() 
     summary = summary_of([killed, *costs], campaign="protection")
     (answer,) = summary.answers
     assert answer.sentence == (
-        "Host killed (qemu-tcg-paravirt, net every 100ms): 0 of 200 values that clients were told were lost or wrong, "
+        "Host killed (qemu-tcg-paravirt, net every 100ms): 0 of 200 acknowledged values were lost or wrong, "
         "0 of 4 TCP connections broke, clients heard nothing for 302 ms (300 ms to 305 ms) over TCP, "
         "200 ms (200 ms to 200 ms) over UDP; a round trip over TCP takes 56.0 ms (56.0 ms to 56.0 ms), "
         "unprotected 1.00 ms (999 µs to 1.00 ms): 55.9 times as long "
@@ -394,7 +394,9 @@ def test_protection_answers_with_what_clients_see_and_what_a_round_trip_costs() 
         number = NUMBER.findall(one.words)[0]
         assert number in table
     (worse,) = summary_of([killed, silent, *costs]).answers
-    assert worse.sentence.startswith("Host fallen silent (qemu-tcg-paravirt, net every 100ms): 4 of 200 values")
+    assert worse.sentence.startswith(
+        "Host fallen silent (qemu-tcg-paravirt, net every 100ms): 4 of 200 acknowledged values"
+    )
 
 
 SECONDS = st.lists(st.floats(min_value=0.01, max_value=1e4), min_size=1, max_size=6)

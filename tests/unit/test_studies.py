@@ -104,3 +104,17 @@ def test_a_cell_of_an_older_document_is_of_the_latency_study() -> None:
     cells = [cell.model_dump(mode="json", exclude={"study"}) for cell in campaign_cells()[:2]]
     document = {"run_id": "r", "created_at": datetime.now(UTC), "campaign": "c", "host": {}, "cells": cells}
     assert [type(cell) for cell in RunSummary.model_validate(document).cells] == [CellSummary, CellSummary]
+
+
+def test_a_study_that_declares_its_figures_alone_answers_with_those_of_its_first_table(stealtime: Command) -> None:
+    ended = stealtime("run", "canyon", "--short", "--repetitions", "4", "--json")
+    document = json.loads(ended.out)
+    (answer,) = document["answers"]
+    first = document["cells"][0]
+    figures = {one["name"]: one for one in first["figures"]}
+    quoted = {one["name"]: one["value"] for one in answer["figures"] if one["platform"] == first["platform"]}
+    assert quoted == {f"figures.{name}.p50": figures[name]["p50"] for name in ("echoes", "wait_ns")}
+    assert answer["sentence"] in " ".join(stealtime("show").out.split())
+    assert "native echo 3" in answer["sentence"]
+    # Each repetition is the same here, so that there is an interval, and it is narrow.
+    assert answer["trusted"], answer["because"]

@@ -72,8 +72,8 @@ def _died(quotes: Quotes, cell: ProtectionFigures) -> str:
     gone = "".join(f"; {text}" for text in cell.silences)
     pages = f", {count_words(quotes, cell, 'pages_wrong')} pages of its memory are wrong" if cell.pages_wrong else ""
     return (
-        f"{_DIED[FailoverParameters.of(cell).fault]} ({_protected(cell)}): {wrong} of {told} values that clients were "
-        f"told were lost or wrong{pages}, {lost} of {died} TCP connections broke, clients heard nothing for {silence}"
+        f"{_DIED[FailoverParameters.of(cell).fault]} ({_protected(cell)}): {wrong} of {told} acknowledged values "
+        f"were lost or wrong{pages}, {lost} of {died} TCP connections broke, clients heard nothing for {silence}"
         f"{gone}"
     )
 

@@ -20,11 +20,12 @@ def doubts(summary: RunSummary, quoted: Sequence[CellFigures], own: Sequence[Cel
         own: All cells of the study: one that is invalid is left out, and might have been the worst.
     """
     told = _unusable(own)
-    for cell in quoted:
+    for number, cell in enumerate(quoted):
         name = named(cell)
         told += [f"{name} is not what was asked for: {reason}" for reason in cell.fell_short]
         if cell.strangers is not None and cell.not_alone is not None:
-            told.append(f"others had {cell.strangers.taken_percent_median:.0f} % of the time on the CPUs of {name}")
+            where = f"the CPUs of {name}" if number else "its CPUs"
+            told.append(f"others had {cell.strangers.taken_percent_median:.0f} % of the time on {where}")
     if summary.missing_trials is None:
         told.append(f"the run is {summary.state}, and cells may be missing")
     elif summary.missing_trials:
@@ -38,7 +39,7 @@ def remedy(summary: RunSummary, cells: Iterable[CellFigures]) -> str:
     if summary.missing_trials is None or summary.missing_trials:
         return f"measure what is missing: stealtime run --resume {summary.run_id}"
     if any(cell.not_alone is not None for cell in own):
-        return "end what else runs on these CPUs, or name others with -a, and measure again"
+        return "end what else runs there, or name other CPUs (-a), and run again"
     if any(not cell.valid for cell in own):
         return f"see `stealtime doctor`, and measure them again: stealtime run --resume {summary.run_id}"
     return more_repetitions(summary)

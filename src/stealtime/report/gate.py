@@ -48,11 +48,6 @@ class GatedCell(NamedCell):
     @property
     def sentence(self) -> str:
         """How it went, with everybody who was beside it."""
-        return f"{self.brief}{self._company}" if self.over_ns is not None else self.brief
-
-    @property
-    def brief(self) -> str:
-        """How it went."""
         if self.verdict == "not judged":
             return f"not judged: {self.because}"
         if self.verdict == "exceeded" and (self.value_ns is None or self.over_ns is None):
@@ -61,7 +56,19 @@ class GatedCell(NamedCell):
         if self.over_ns is None:
             return f"{self.quantity} is {notation.duration(self.value_ns)}, not over {bar}"
         over = notation.duration(self.over_ns)
-        return f"{self.quantity} is {notation.duration(self.value_ns)}, by {over} over {bar}"
+        return f"{self.quantity} is {notation.duration(self.value_ns)}, by {over} over {bar}{self._company}"
+
+    @property
+    def brief(self) -> str:
+        """How it went, in one line of a list: the statistic stands for what it is of."""
+        if self.verdict == "not judged" or self.value_ns is None:
+            return str(self.because)
+        bar = notation.trimmed_duration(self.at_most_ns)
+        value = f"{self.statistic} {notation.duration(self.value_ns)}"
+        if self.over_ns is None:
+            return f"{value}, not over {bar}"
+        beside = "" if self.not_alone is None else " (not alone)"
+        return f"{value}, {notation.duration(self.over_ns)} over {bar}{beside}"
 
     @property
     def _company(self) -> str:
@@ -187,7 +194,7 @@ def _too_few(bounded: Bounded, threshold: Threshold) -> str | None:
     fewest = fewest_samples(threshold.percentile)
     if bounded.samples >= fewest:
         return None
-    return f"{bounded.samples:,} samples tell no {threshold.statistic}, which takes {fewest:,}: measure longer"
+    return f"{bounded.samples:,} of {fewest:,} samples for {threshold.statistic}: measure longer"
 
 
 def _listed(cells: Sequence[GatedCell]) -> str:

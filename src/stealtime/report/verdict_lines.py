@@ -11,7 +11,7 @@ from typing import Literal
 from stealtime.report.acceptance.document import Acceptance
 from stealtime.report.acceptance.wording import sentence
 from stealtime.report.cells.figures import NamedCell
-from stealtime.report.gate import Gate, GatedCell
+from stealtime.report.gate import Gate
 from stealtime.report.plain_table import cell_title
 
 Outcome = Literal["fail", "not judged", "pass"]
@@ -54,7 +54,7 @@ def verdicts_of_gate(gate: Gate) -> Verdicts:
     """Give what became of the thresholds of a run; a cell that others are held against has no line."""
     several = len({one.scenario for one in gate.cells}) > 1
     lines = [
-        VerdictLine(_OF_GATE[one.verdict], _name(one, several=several), _briefly(one))
+        VerdictLine(_OF_GATE[one.verdict], _name(one, several=several), one.brief)
         for one in gate.cells
         if one.verdict in _OF_GATE
     ]
@@ -76,12 +76,6 @@ def verdicts_of_bars(acceptance: Acceptance) -> Verdicts:
     ]
     lines += [VerdictLine("not judged", "the run", words) for words in acceptance.missing]
     return _made(acceptance.bars, lines, acceptance.verdict, _OF_BARS[acceptance.verdict])
-
-
-def _briefly(one: GatedCell) -> str:
-    """Say how it went, and of company only that there was some: the table has who."""
-    company = " (not alone)" if one.verdict == "exceeded" and one.not_alone is not None else ""
-    return f"{one.brief.removeprefix(_SAID)}{company}"
 
 
 def _name(one: NamedCell, *, several: bool) -> str:

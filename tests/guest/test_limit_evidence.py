@@ -62,7 +62,7 @@ def campaign(folder: Path, *, lifted: bool, injection: str = "") -> tuple[int, H
     """Measure the same as a campaign; give its exit code, and what was explained."""
     path = folder / "limits.toml"
     path.write_text(CAMPAIGN.format(lifted=str(lifted).lower(), injection=injection))
-    argv = [STEALTIME, "run", str(path), "--max-overhead", GATE, "--out", str(folder / "runs")]
+    argv = [STEALTIME, "run", str(path), "--max-overhead", GATE, "--runs", str(folder / "runs")]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     (cell,) = summarize(find_run("last", folder / "runs")).cells
     assert cell.valid, (cell.reasons, done.stderr)

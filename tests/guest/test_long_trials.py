@@ -49,7 +49,7 @@ class Command:
         campaign = folder / "campaign.toml"
         campaign.write_text(CAMPAIGN.format(platform=platform, probe=probe, checkpoint=CHECKPOINT, duration=DURATION))
         runs = folder / "runs"
-        arguments = [STEALTIME, "run", str(campaign), "--out", str(runs)]
+        arguments = [STEALTIME, "run", str(campaign), "--runs", str(runs)]
         return cls(subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True), runs)
 
     def wait_for_parts(self) -> int:
@@ -82,7 +82,7 @@ class Command:
 
     def shown(self) -> tuple[int, dict[str, Any]]:
         ended = subprocess.run(
-            [STEALTIME, "show", "last", "--out", str(self.runs), "--json"],
+            [STEALTIME, "show", "last", "--runs", str(self.runs), "--json"],
             capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
         )  # fmt: skip
         [cell] = json.loads(ended.stdout)["cells"]

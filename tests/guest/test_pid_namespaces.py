@@ -137,7 +137,7 @@ async def measured(folder: Path, *prefix: str) -> dict[str, Trial]:
     campaign = folder / "namespaces.toml"
     campaign.write_text(CAMPAIGN)
     stealtime = str(Path(sys.executable).parent / "stealtime")
-    argv = [*prefix, stealtime, "run", str(campaign), "--lift-rt-throttling", "--out", str(folder / "runs")]
+    argv = [*prefix, stealtime, "run", str(campaign), "--lift-rt-throttling", "--runs", str(folder / "runs")]
     ended = await asyncio.create_subprocess_exec(*argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     _, said = await asyncio.wait_for(ended.communicate(), 170)
     run = find_run("last", folder / "runs")

@@ -55,7 +55,7 @@ cpus = "measured"
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, dict[tuple[str, str], dict[str, Any]]]:
     folder = tmp_path_factory.mktemp("counters")
     (folder / "campaign.toml").write_text(CAMPAIGN)
-    argv = [STEALTIME, "run", str(folder / "campaign.toml"), "--out", str(folder / "runs"), "--json"]
+    argv = [STEALTIME, "run", str(folder / "campaign.toml"), "--runs", str(folder / "runs"), "--json"]
     ended = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert ended.returncode == 0, ended.stderr
     cells = json.loads(ended.stdout)["cells"]

@@ -108,7 +108,7 @@ Cells = dict[tuple[str, str, int], Cell]
 def measured(folder: Path, campaign: str) -> Cells:
     file = folder / "truth.toml"
     file.write_text(campaign)
-    argv = [STEALTIME, "run", str(file), "--out", str(folder / "runs"), "--json"]
+    argv = [STEALTIME, "run", str(file), "--runs", str(folder / "runs"), "--json"]
     ended = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert ended.returncode == 0, ended.stderr
     cells = json.loads(ended.stdout)["cells"]

@@ -148,7 +148,7 @@ def test_blackout_sees_of_a_death_what_the_counting_client_sees(in_net_mode: Two
     counting = Counting(in_net_mode, linear_timeouts=True)
     counting.await_answers()
     program = str(Path(sys.executable).with_name("stealtime"))
-    argv = [program, "blackout", in_net_mode.address, "--json", "--wait", "60s", "-i", "2ms", "-p", "50"]
+    argv = [program, "blackout", in_net_mode.address, "--json", "--timeout", "60s", "-i", "2ms", "-p", "50"]
     # Output comes in bursts, an epoch apart: by the usual rule only what is longer than two of them would be listed.
     argv += ["--threshold", "60ms"]
     said = in_net_mode.laboratory.folder / "blackout.log"

@@ -1,20 +1,32 @@
 """What a user gets wrong: one sentence with the value, what to do, and exit code 2; nothing is an internal error."""
 
 import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from command import Command
 from scripted_agent import ScriptedPlatform
 from synthetic_run import SyntheticCell, write_synthetic_run
 
-from stealtime.campaigns.file import builtin_names
+from stealtime import cli
+from stealtime.campaigns.file import builtin_names, find_campaign
 from stealtime.campaigns.progress import PlainProgress, show_progress
 from stealtime.cli.console import PlainConsole
 from stealtime.report.claims.library import published_names
 
 TICK = '[[probes]]\nprobe = "tick"\nduration = "5s"\n'
 TASK = '[[tasks]]\nname = "a"\ncost = "1ms"\nperiod = "7ms"\n'
+CELLS = [SyntheticCell("native", "wakeup", {"interval_ns": 1_000_000}, 1_900.0, 4e5, 0.4, 2_000)]
 SHORT = ("run", "quick", "-D", "1ms", "--repetitions", "1")
 
 
@@ -75,6 +87,31 @@ def test_a_mark_of_byte_order_is_no_part_of_a_file(stealtime: Command, tmp_path:
         (("--install-completion", "foo"), "--install-completion takes no 'foo'", "in that shell"),
         (("compare", "last"), "compare needs a second run", "hyperv-stretch|hyperv2013|telephony2011"),
         ((*SHORT, "--junit", "{closed}/x.xml"), "may not be written", "another file"),
+        (("run", "-D", "5"), "--duration: '5' has no unit", "give a duration such as 500ms, 5s or 1m30s"),
+        (("run", "--max-overhead", "x"), "--max-overhead: 'x' is not a duration", "`--max-overhead 500ms`"),
+        (("run", "-D", "9000h"), "--duration: a trial of 375 days is too long; one may take 366", "run -h"),
+        (("run", "-p", "x"), "--priority: 'x' is wrong, it must be a whole number", "stealtime run -h"),
+        (("run", "-p", "100"), "--priority cannot be 100: it must be at most 99", "stealtime run -h"),
+        (("run", "-n", "0"), "--repetitions cannot be 0: it must be at least 1", "stealtime run -h"),
+        (("run", "-t", "2,,3"), "--threads: '2,,3' is not a list of whole numbers", "2,10,100"),
+        (("run", "--probe", "tick", "-t", "2"), "--threads is about the probe 'switch'", "leave it out"),
+        (("run", "--runs", "{tasks}"), "{tasks} is no folder", "another folder"),
+        (("show", "--foo"), "no such option: --foo", "stealtime show -h"),
+        (("show", "--jsno"), "no such option: --jsno", "did you mean --json or --junit? See `stealtime show -h`"),
+        (("doctor", "foo"), "unexpected argument 'foo'", "stealtime doctor -h"),
+        (("blackout", "--ping"), "requires an argument", "see `stealtime blackout -h`"),
+        (("schema",), "missing argument 'FILE'", "one of campaign, vm,"),
+        (("compare",), "compare needs a run", "--published"),
+        (("show", "--runs", "nosuch"), "--runs: nosuch does not exist", "stealtime run"),
+        (("ls", "--runs", "{tasks}"), "--runs: {tasks} is no folder", "stealtime run"),
+        (("show", "--accept", "nosuch.toml"), "the file of bars nosuch.toml cannot be read: No such file", "rhel-rt"),
+        (("export", "--csv", "{tasks}"), "--csv: {tasks} is no folder", "name a folder"),
+        (("sched", "curve", "-n", "x"), "--sets: 'x' is wrong, it must be a whole number", "sched curve -h"),
+        (("sched", "generate", "--law", "randfixedsum", "--total", "nan"), "--total: nan is not the utiliz", "0.8"),
+        (("sched", "generate", "--law", "randfixedsum", "--total", "-1"), "--total: -1.0 is not the utiliz", "0.8"),
+        (("sched", "generate", "--law", "light-unifrom"), "--law: 'light-unifrom' is unknown", "'light-uniform'"),
+        (("protect", "spec", "{disk}"), "disk = 'web.qcow2': a protected machine has no disk", "initramfs"),
+        (("help", "foo"), "no such command 'foo'", "stealtime -h"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence_with_a_hint(
@@ -89,14 +126,19 @@ def test_a_wrong_argument_is_one_sentence_with_a_hint(
     closed.mkdir()
     if "{closed}/x.xml" in arguments:
         monkeypatch.setattr("os.access", lambda path, *_, **__: Path(path) != closed)
-    texts = {"tasks": TASK, "year": TASK.replace("7ms", "365d"), "ever": TASK.replace("7ms", "99999999999999999999ns")}
+    texts = {
+        "disk": 'name = "web"\ndisk = "web.qcow2"\n',
+        "tasks": TASK,
+        "year": TASK.replace("7ms", "365d"),
+        "ever": TASK.replace("7ms", "99999999999999999999ns"),
+    }
     places = {"closed": str(closed)}
     for name, text in texts.items():
         places[name] = str(tmp_path / f"{name}.toml")
         Path(places[name]).write_text(text)
     ended = stealtime(*(argument.format(**places) for argument in arguments))
     assert ended.code == 2, ended.err
-    assert told in ended.err
+    assert told.format(**places) in ended.err
     assert hint is None or hint in ended.err.partition("hint: ")[2]
 
 
@@ -125,9 +167,8 @@ def test_help_names_all_that_comes_with_stealtime(stealtime: Command) -> None:
 
 
 def test_a_run_that_is_compared_with_itself_is_told(stealtime: Command, tmp_path: Path) -> None:
-    cells = [SyntheticCell("native", "wakeup", {"interval_ns": 1_000_000}, 1_900.0, 4e5, 0.4, 2_000)]
-    write_synthetic_run(tmp_path / "20261121T195500Z-only-3f2a", cells=cells)
-    ended = stealtime("compare", "last", "only", "--out", str(tmp_path))
+    write_synthetic_run(tmp_path / "20261121T195500Z-only-3f2a", cells=CELLS)
+    ended = stealtime("compare", "last", "only", "--runs", str(tmp_path))
     assert "is compared with itself: no difference is all that can be shown" in " ".join(ended.err.split())
 
 
@@ -140,3 +181,130 @@ def test_a_dumb_terminal_shows_progress_line_by_line(
     monkeypatch.setattr(console, "_force_terminal", True)
     with show_progress(console) as progress:
         assert isinstance(progress, PlainProgress)
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("missing/x.html", "the folder {folder}/missing does not exist"),
+        (".", "{folder} is a folder"),
+    ],
+)
+def test_a_report_that_can_be_nowhere_is_told_before_it_is_drawn(
+    stealtime: Command, tmp_path: Path, place: str, told: str
+) -> None:
+    write_synthetic_run(tmp_path / "20261121T195500Z-only-3f2a", cells=CELLS)
+    ended = stealtime("report", "--runs", str(tmp_path), "-o", str(tmp_path / place))
+    assert ended.code == 2, ended.err
+    assert told.format(folder=tmp_path) in ended.err
+    assert "hint: " in ended.err
+
+
+def test_a_report_goes_through_a_pipe_and_leaves_it_there(stealtime: Command, tmp_path: Path) -> None:
+    write_synthetic_run(tmp_path / "20261121T195500Z-only-3f2a", cells=CELLS)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as readers:
+        read = readers.submit(pipe.read_bytes)
+        ended = stealtime("report", "--runs", str(tmp_path), "-o", str(pipe))
+    assert (ended.code, ended.out) == (0, f"{pipe}\n"), ended.err
+    assert read.result().startswith(b"<!doctype html>")
+    assert pipe.is_fifo()
+
+
+def test_earlier_names_of_options_go_on_working(stealtime: Command, tmp_path: Path) -> None:
+    write_synthetic_run(tmp_path / "20261121T195500Z-only-3f2a", cells=CELLS)
+    assert "20261121T195500Z-only-3f2a" in stealtime("ls", "--out", str(tmp_path)).out
+    assert "20261121T195500Z-only-3f2a" in stealtime("ls", f"--out={tmp_path}").out
+    assert "--timeout: 'x' is not a duration" in stealtime("blackout", "localhost", "--wait", "x").err
+    assert "--out" not in stealtime("ls", "-h").out.replace("--output", "")
+
+
+def commands_below(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands_below(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+ALL = dict(commands_below(typer.main.get_command(cli._application())))
+
+
+def test_a_short_flag_has_one_long_name_everywhere() -> None:
+    meanings: dict[str, set[str]] = {}
+    for command in ALL.values():
+        for option in command.params:
+            long = [name for name in option.opts if name.startswith("--")]
+            for flag in option.opts:
+                if not flag.startswith("--") and flag.startswith("-") and long:
+                    meanings.setdefault(flag, set()).add(long[0])
+    counts = {"--repetitions", "--sets"}
+    assert {flag: names for flag, names in meanings.items() if len(names) > 1} == {"-n": counts}
+    assert meanings["-o"] == {"--output"}
+    assert meanings["-i"] == {"--interval"}
+    assert meanings["-D"] == {"--duration"}
+
+
+def test_how_long_something_outside_is_watched_is_no_duration_of_a_probe() -> None:
+    named = {path: {name for option in one.params for name in option.opts} for path, one in ALL.items()}
+    assert [path for path, names in named.items() if {"--for", "--duration"} <= names] == []
+    assert {path for path, names in named.items() if "--duration" in names} == {("run",)}
+
+
+def test_no_help_is_cut_or_wider_than_a_terminal(stealtime: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for path in ((), ("sched",), ("protect",), *ALL):
+        shown = stealtime(*path, "-h").out.splitlines()
+        assert [line for line in shown if len(line) > 80] == [], path
+        assert [line for line in shown if line.endswith("...") and "[" not in line] == [], path
+
+
+def test_lists_name_all_that_comes_with_stealtime(stealtime: Command) -> None:
+    campaigns = json.loads(stealtime("run", "--list", "--json").out)["campaigns"]
+    assert sorted(one["name"] for one in campaigns) == builtin_names()
+    assert campaigns[0]["name"] == "quick"
+    assert all(one["answers"].endswith(("?", ".")) and len(one["answers"]) < 120 for one in campaigns)
+    for one in campaigns:
+        campaign = find_campaign(one["name"])
+        assert list(dict.fromkeys(cells.probe for cells in campaign.probes)) == one["probes"]
+        assert one["has_short_form"] == (campaign.short is not None)
+    published = json.loads(stealtime("compare", "--list", "--json").out)["published"]
+    assert [one["name"] for one in published] == published_names()
+    assert "quick: tick, switch, wakeup" in stealtime("run", "--list").out
+
+
+def test_help_loads_no_study() -> None:
+    asked = (
+        "import sys; from stealtime import cli; sys.argv = ['stealtime', 'run', '-h']\n"
+        "try: cli.main()\n"
+        "finally: print([name for name in sys.modules if name.endswith('.study')])"
+    )
+    ended = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert ended.stdout.endswith("[]\n")
+    assert "telephony2011" in ended.stdout
+
+
+class RaisesNothing:
+    """Where Ctrl-C comes into a place that can raise nothing."""
+
+    def __del__(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_is_not_lost_in_a_place_that_can_raise_nothing(
+    stealtime: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def listing(*_: object) -> list[Path]:
+        RaisesNothing()
+        time.sleep(10)
+        return []
+
+    monkeypatch.setattr("stealtime.store.run.runs_in", listing)
+    begin = time.monotonic()
+    ended = stealtime("ls")
+    assert time.monotonic() - begin < 5
+    assert (ended.code, ended.err) == (1, "error: interrupted\n")

@@ -52,7 +52,7 @@ def test_the_hint_of_a_report_that_was_not_written_works(
 ) -> None:
     with monkeypatch.context() as once:
         once.setattr("tempfile.NamedTemporaryFile", full_disk)
-        err = stealtime(*SHORT, "--out", str(tmp_path / "my runs")).err
+        err = stealtime(*SHORT, "--runs", str(tmp_path / "my runs")).err
     command = re.search(r"`stealtime (report .*) FILE`", err)
     assert command is not None, err
     ended = stealtime(*shlex.split(command[1]), str(tmp_path / "r.html"))
@@ -149,7 +149,7 @@ def test_an_export_without_room_keeps_what_is_whole_and_leaves_no_half_file(stea
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
-        ended = stealtime("export", "last", "--out", str(tmp_path / "runs"), "--csv", str(folder))
+        ended = stealtime("export", "last", "--runs", str(tmp_path / "runs"), "--csv", str(folder))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert ended.code == 1, ended.out

@@ -122,7 +122,7 @@ def say_the_same(stealtime: Command, run: Run, tmp_path: Path, *, invalid: int, 
     assert f"{invalid} cells are invalid" in str(remarks) or not invalid
     shown = stealtime("show", str(run.folder), "--json")
     assert (shown.code, json.loads(shown.out)["cells"][0]["valid"]) == (4, False)
-    (listed,) = json.loads(stealtime("ls", "--out", str(run.folder.parent), "--json").out)["runs"]
+    (listed,) = json.loads(stealtime("ls", "--runs", str(run.folder.parent), "--json").out)["runs"]
     assert (listed["cells_invalid"], listed["cells_failed"]) == (invalid, failed), listed
     write_junit(run, summary, tmp_path / "cells.xml")
     results = [one for suite in JUnitXml.fromfile(str(tmp_path / "cells.xml")) for case in suite for one in case.result]

@@ -99,7 +99,7 @@ def test_every_command_can_say_all_in_every_encoding(
 ) -> None:
     wanted, *arguments = COMMANDS[named]
     arguments = [str(part).replace("{folder}", str(tmp_path)) for part in arguments]
-    where = [] if named in ("no such campaign", "help") else ["--out", str(runs)]
+    where = [] if named in ("no such campaign", "help") else ["--runs", str(runs)]
     code, out, err = captured(encoding, *arguments, *where)
     text, told = out.decode(encoding), err.decode(encoding)
     assert code == wanted, told
@@ -113,7 +113,7 @@ def test_every_command_can_say_all_in_every_encoding(
 def test_a_json_document_is_the_same_in_every_encoding(
     captured: Captured, runs: Path, command: tuple[str, ...]
 ) -> None:
-    written = {one: captured(one, *command, "--json", "--out", str(runs))[1].decode(one) for one in ("ascii", "utf-8")}
+    written = {one: captured(one, *command, "--json", "--runs", str(runs))[1].decode(one) for one in ("ascii", "utf-8")}
     documents = {one: json.loads(text) for one, text in written.items()}
     assert documents["ascii"] == documents["utf-8"], "a name was changed"
     if command[0] == "show":
@@ -151,7 +151,7 @@ def test_what_an_encoding_has_not_is_written_in_ascii(text: str, shown: str) -> 
 
 
 def test_what_an_encoding_has_stays(captured: Captured, runs: Path) -> None:
-    _, _, err = captured("latin-1", "show", "µ×…", "--out", str(runs))
+    _, _, err = captured("latin-1", "show", "µ×…", "--runs", str(runs))
     assert "there is no run 'µ×...'" in err.decode("latin-1")
 
 
@@ -204,7 +204,7 @@ def begin(*arguments: str, **options: object) -> "subprocess.Popen[bytes]":
 
 
 def test_a_closed_or_full_output_is_told_and_a_closed_pipe_is_not(runs: Path) -> None:
-    where = ("--out", str(runs))
+    where = ("--runs", str(runs))
     # All at once: each costs the start of an interpreter.
     closed = begin("ls", *where, preexec_fn=lambda: os.close(1))
     with Path("/dev/full").open("wb") as full:

@@ -221,11 +221,11 @@ def test_a_folder_that_cannot_be_written_is_told_before_a_boot(
 ) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.touch()
-    ended = stealtime(*SHORT, "--out", str(in_the_way / "runs"), *dry)
+    ended = stealtime(*SHORT, "--runs", str(in_the_way / "runs"), *dry)
     assert ended.code == 1
     assert f"error: {in_the_way / 'runs'} cannot be written: Not a directory" in ended.err
     monkeypatch.setattr(os, "access", lambda *_, **__: False)
-    ended = stealtime(*SHORT, "--out", str(tmp_path / "runs"), *dry)
+    ended = stealtime(*SHORT, "--runs", str(tmp_path / "runs"), *dry)
     assert ended.code == 1
     assert f"error: {tmp_path / 'runs'} cannot be written: Permission denied" in ended.err
     assert "hint: check that it is writable, or choose another folder" in ended.err

@@ -51,7 +51,7 @@ def test_cells_that_were_planned_and_are_not_there_are_told_everywhere(stealtime
     document = json.loads(stealtime("show", str(run.folder), "--json").out)
     assert (document["state"], document["missing_trials"]) == ("interrupted", 3)
     assert [cell["platform"] for cell in document["missing"]] == ["uml", "native"]
-    (listed,) = json.loads(stealtime("ls", "--out", str(run.folder.parent), "--json").out)["runs"]
+    (listed,) = json.loads(stealtime("ls", "--runs", str(run.folder.parent), "--json").out)["runs"]
     assert listed["cells_missing"] == 3
     assert errors_in(run, tmp_path / "cells.xml") == ["it was not measured"]
     accepted = hold(summarize(run), find_bars("rhel-rt"), "rhel-rt")
@@ -69,9 +69,9 @@ def test_of_an_interrupted_run_of_an_earlier_version_it_is_not_known_what_is_mis
     shown = stealtime("show", str(run.folder))
     assert (shown.code, why in shown.err) == (4, True), shown.err
     assert errors_in(run, tmp_path / "cells.xml") == [why]
-    (listed,) = json.loads(stealtime("ls", "--out", str(run.folder.parent), "--json").out)["runs"]
+    (listed,) = json.loads(stealtime("ls", "--runs", str(run.folder.parent), "--json").out)["runs"]
     assert listed["cells_missing"] is None
-    assert "?" in stealtime("ls", "--out", str(run.folder.parent)).out
+    assert "?" in stealtime("ls", "--runs", str(run.folder.parent)).out
 
 
 def test_what_was_asked_for_by_name_and_is_not_to_be_had_ends_show_as_it_ended_run(
@@ -110,7 +110,7 @@ def test_what_watched_too_short_is_counted_and_told_in_every_table(stealtime: Co
         "native", "wakeup", {"interval_ns": MS}, 1_900.0, 9_000.0, 0.4, 20_000, findings=(full,), proven_share=None
     )
     folder = complete(write_synthetic_run(tmp_path / "runs" / "run", cells=[cell]).folder)
-    (listed,) = json.loads(stealtime("ls", "--out", str(folder.parent), "--json").out)["runs"]
+    (listed,) = json.loads(stealtime("ls", "--runs", str(folder.parent), "--json").out)["runs"]
     assert (listed["cells_invalid"], listed["cells_not_as_asked"]) == (0, 1)
     write_summary_csv(summarize(Run.open(folder)), tmp_path / "cells.csv")
     assert "watched too short" in (tmp_path / "cells.csv").read_text()

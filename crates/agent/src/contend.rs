@@ -32,7 +32,7 @@ pub struct Contend {
     #[arg(short, long, default_value_t = 32)]
     tasks: u32,
     /// How many iterations each task does
-    #[arg(short, long, default_value_t = 90)]
+    #[arg(short = 'n', short_alias = 'i', long, default_value_t = 90)]
     iterations: u32,
     /// The size of the collection that each iteration allocates, fills, searches and frees
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_bytes)]

@@ -15,6 +15,9 @@ from stealtime.vocabulary.plain_errors import plain_message
 from stealtime.vocabulary.quantities import PARSED
 from stealtime.vocabulary.toml_errors import nearest
 
+_HINT = "`stealtime run -h` tells what each option takes"
+_OPTIONS = {"cell_timeout_ns": "--timeout", "probes": "--probe", "scenarios": "--scenario", "platforms": "--platform"}
+"""Of keys whose option has another name."""
 _VALUES_SHOWN = 60
 """Characters of two values that still make a readable sentence."""
 
@@ -90,7 +93,10 @@ def apply_overrides(campaign: Campaign, overrides: Overrides) -> Campaign:
     own: dict[str, dict[str, object]] = {name: {} for name in left}
     for option, value in overrides.of_probes.items():
         if option.probe not in left:
-            raise UsageError(f"{option.flags[0]} is about the probe {option.probe!r}, which is not measured here")
+            raise UsageError(
+                f"{option.flags[0]} is about the probe {option.probe!r}, which is not measured here",
+                hint=f"leave it out, or choose a campaign and --probe with {option.probe}",
+            )
         own[option.probe][option.field] = value
     everywhere = given(overrides, ("duration_ns", "max_samples", "tracing"))
     changes = given(overrides, ("tracing", "priority", "repetitions", "kernel", "cell_timeout_ns"))
@@ -105,11 +111,11 @@ def apply_overrides(campaign: Campaign, overrides: Overrides) -> Campaign:
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][-1]) if isinstance(first["loc"][-1], str) else str(first["loc"][-2])
-        # As a file writes it.
-        key = key.removesuffix("_ns")
+        # As the command line writes it: a campaign from a file has been read before.
+        option_name = _OPTIONS.get(key, f"--{key.removesuffix('_ns').replace('_', '-')}")
         if first["type"] == "value_error":
-            raise UsageError(f"{key}: {first['ctx']['error']}") from error
-        raise UsageError(f"{key} cannot be {first['input']!r}: {plain_message(first)}") from error
+            raise UsageError(f"{option_name}: {first['ctx']['error']}", hint=_HINT) from error
+        raise UsageError(f"{option_name} cannot be {first['input']!r}: {plain_message(first)}", hint=_HINT) from error
 
 
 def _refuse_unknown_scenarios(campaign: Campaign, names: tuple[str, ...]) -> None:

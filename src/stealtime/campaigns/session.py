@@ -242,7 +242,7 @@ async def execute(
 
 def elsewhere(runs_folder: Path) -> str:
     """Give the option that a command needs to find the runs there; nothing where it looks by itself."""
-    return "" if runs_folder == default_runs_folder() else f" --out {shlex.quote(str(runs_folder))}"
+    return "" if runs_folder == default_runs_folder() else f" --runs {shlex.quote(str(runs_folder))}"
 
 
 async def _check(platforms: Mapping[str, Platform]) -> dict[str, Availability]:

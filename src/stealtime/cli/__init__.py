@@ -3,19 +3,25 @@
 Commands are one file each; they import their room inside the function, so that ``stealtime -h`` stays fast.
 """
 
+import _thread
 import signal
 import sys
+import threading
+import time
 from typing import Annotated
 
 import typer
 
 import stealtime
 from stealtime.cli import streams
+from stealtime.cli.old_spellings import in_todays_words
 from stealtime.cli.output import tell_error
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError, weightiest
 
 _INTERRUPTED_IN_TYPER = 130
 _ISSUES = "please report it with the output of the same command and --debug"
+_ELSEWHERE_S = 0.01
+"""By then a callback that raises nothing is over."""
 _GROUPS = ("protect", "sched")
 
 
@@ -36,7 +42,10 @@ def main() -> None:
     except typer.TyperException as error:
         if debug:
             raise
-        code = _tell(_usage_message(error), _usage_hint(error), ExitCode.USAGE)
+        # Loads pydantic, which a right command line may do without.
+        from stealtime.cli.usage import usage_hint, usage_message
+
+        code = _tell(usage_message(error), usage_hint(error, arguments, _GROUPS), ExitCode.USAGE)
     except KeyboardInterrupt:
         code = _tell("interrupted", None, ExitCode.FAILED)
     except OSError as error:
@@ -68,7 +77,7 @@ def _as_meant(arguments: list[str]) -> list[str]:
         return [*arguments, "--help"]
     if arguments[0] == "help":
         return [*arguments[1:], "--help"]
-    return ["--version"] if arguments == ["version"] else arguments
+    return ["--version"] if arguments == ["version"] else in_todays_words(arguments)
 
 
 def _refuse_named_shell(arguments: list[str]) -> None:
@@ -85,6 +94,7 @@ def _refuse_named_shell(arguments: list[str]) -> None:
 def _run(arguments: list[str]) -> ExitCode:
     _refuse_named_shell(arguments)
     application = _application()
+    sys.unraisablehook = _not_lost
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         # All is loaded (see `stealtime.start`): from here on there may be something to put right.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -94,13 +104,34 @@ def _run(arguments: list[str]) -> ExitCode:
     return ExitCode(result) if isinstance(result, int) else ExitCode.FINE
 
 
+def _not_lost(lost: "sys.UnraisableHookArgs") -> None:
+    """Raise Ctrl-C once more where it came into a place that can raise nothing, such as the end of an import's lock.
+
+    A moment later, and so elsewhere: here, too, it would be lost.
+    """
+    if lost.exc_type is KeyboardInterrupt:
+        _thread.start_new_thread(_interrupt_soon, ())
+    else:
+        sys.__unraisablehook__(lost)
+
+
+def _interrupt_soon() -> None:
+    time.sleep(_ELSEWHERE_S)
+    # As the kernel does it: what the main thread waits for ends, too.
+    main = threading.main_thread().ident
+    if main is not None:
+        signal.pthread_kill(main, signal.SIGINT)
+
+
 def _application() -> typer.Typer:
     from stealtime.cli import (
         advise,
         blackout,
+        commands,
         compare,
         doctor,
         export,
+        listing,
         ls,
         protect,
         report,
@@ -119,23 +150,13 @@ def _application() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     application.callback()(_options)
-    commands = (
-        doctor.doctor,
-        run.run,
-        ls.ls,
-        show.show,
-        report.report,
-        compare.compare,
-        export.export,
-        advise.advise,
-        watch.watch,
-        blackout.blackout,
-        schema.schema,
-    )
-    for command in commands:
-        application.command()(command)
-    application.add_typer(protect.application(), name="protect")
-    application.add_typer(sched.application(), name="sched")
+    commands.add(application, doctor.doctor)
+    commands.add(application, run.run, shown_as=listing.WithCampaigns)
+    commands.add(application, ls.ls, show.show, report.report)
+    commands.add(application, compare.compare, shown_as=listing.WithPublished)
+    commands.add(application, export.export, advise.advise, watch.watch, blackout.blackout, schema.schema)
+    application.add_typer(protect.application(), name="protect", short_help=protect.SHORT)
+    application.add_typer(sched.application(), name="sched", short_help=sched.SHORT)
     return application
 
 
@@ -158,18 +179,3 @@ def _version(wanted: bool) -> None:
 def _tell(message: str, hint: str | None, code: ExitCode) -> ExitCode:
     tell_error(message, hint)
     return code
-
-
-def _usage_message(error: typer.TyperException) -> str:
-    """Say what the parser says, as part of a sentence: ``No such option: --foo`` becomes ``no such option: --foo``."""
-    # `format_message` is not in the base class, but all that the parser raises have it.
-    format_message = getattr(error, "format_message", None)
-    text = str(format_message()) if format_message is not None else str(error)
-    text = text.replace("Value error, ", "")
-    return text[:1].lower() + text[1:].rstrip(".")
-
-
-def _usage_hint(error: typer.TyperException) -> str:
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "stealtime"
-    return f"see `{path} -h`"

@@ -13,7 +13,7 @@ Rules = Annotated[
     typer.Option("--rules", metavar="FILE", help="Judge by these rules instead of the builtin ones (TOML)."),
 ]
 Interval = Annotated[
-    str, typer.Option("--interval", metavar="DURATION", help="From one reading of the counters to the next.")
+    str, typer.Option("--interval", "-i", metavar="DURATION", help="From one reading of the counters to the next.")
 ]
 GuestViews = Annotated[
     list[str] | None,
@@ -38,7 +38,7 @@ def advise(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Judge the provisioning of this host and of every guest on it, whoever started them.
+    """Judge the provisioning of this host and of every guest on it: whoever started them.
 
     Each is over-provisioned, efficiently provisioned, over-committed, under-provisioned or not judged, with the rule,
     its source, the figures, and what to change. Reads counters only: it changes and traces nothing.

@@ -54,8 +54,8 @@ def blackout(
     max_gap: Annotated[
         str | None, typer.Option("--max-gap", metavar="DURATION", help="Exit with 3 if a blackout was longer.")
     ] = None,
-    wait: Annotated[
-        str, typer.Option("--wait", metavar="DURATION", help="How long to wait for the first answers.")
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="DURATION", help="How long to wait for the first answers.")
     ] = "3s",
     reconnect: Annotated[
         str,
@@ -116,7 +116,7 @@ def blackout(
         "--interval": ("--interval", interval),
         "--threshold": ("--threshold", threshold),
         "--max-gap": ("--max-gap", max_gap),
-        "--wait": ("--wait", wait),
+        "--wait": ("--timeout", timeout),
         "--reconnect": ("--reconnect", reconnect),
     }
     for name, (told_as, text) in durations.items():

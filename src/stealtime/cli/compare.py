@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 def compare(
     a: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="RUN",
             help="The run that the ratios are relative to.",
             show_default=False,
             autocompletion=completion.runs,
         ),
-    ],
+    ] = None,
     b: Annotated[
         str | None,
         typer.Argument(
@@ -33,12 +33,13 @@ def compare(
             "--published",
             metavar="NAME",
             autocompletion=completion.published,
-            help="Compare one RUN with published figures instead: hyperv2013, hyperv-stretch or telephony2011.",
+            help="Compare one RUN with published figures instead; those that there are are listed below.",
             show_default=False,
         ),
     ] = None,
     runs_folder: RunsFolder = None,
     json: AsJson = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the published figures, and end.")] = False,
 ) -> None:
     """Compare two runs cell by cell: ratios of the second to the first, with confidence intervals.
 
@@ -50,13 +51,20 @@ def compare(
 
     Exit codes: 0 every common cell, or every published ratio, was judged; 4 at least one was not, or there is none.
     """
+    if listing:
+        from stealtime.cli.listing import list_published
+
+        list_published(json)
+        return
     from stealtime.cli.output import message_console
     from stealtime.report.claims.library import published_names
     from stealtime.store.run import find_run
     from stealtime.vocabulary.errors import ExitCode, UsageError
 
-    if (b is None) == (published is None):
+    if a is None or (b is None) == (published is None):
         message = "compare needs a second run, or --published with a name" if b is None else _both(b, published)
+        if a is None:
+            message = "compare needs a run, and a second one or --published with a name"
         known = "|".join(published_names())
         raise UsageError(
             message, hint=f"use `stealtime compare RUN RUN` or `stealtime compare RUN --published {known}`"

@@ -9,7 +9,7 @@ import typer
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead.")] = False,
 ) -> None:
-    """Check what this machine can do, what limits its results, and how to fix that.
+    """Check what this machine can do: what limits its results, and how to fix that.
 
     Each platform is tested by booting a tiny guest on it, which takes a few seconds. Nothing is changed.
 

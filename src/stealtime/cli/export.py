@@ -9,12 +9,13 @@ from stealtime.cli.parameters import AsJson, RunName, RunsFolder
 
 
 def export(
-    run: RunName,
+    run: RunName = "last",
+    *,
     csv: Annotated[Path, typer.Option("--csv", metavar="DIR", help="Folder for the CSV files.", show_default=False)],
     runs_folder: RunsFolder = None,
     json: AsJson = False,
 ) -> None:
-    """Write all samples of RUN with their times as CSV, one file per cell, and summary.csv.
+    """Write all samples of RUN with their times as CSV: one file per cell, and summary.csv.
 
     start_ns is relative to the start of sample 0. For cells that were traced or had neighbours, those tables are
     written too; their times are cycles of the time-stamp counter of the traced machine, or of the host.
@@ -27,8 +28,10 @@ def export(
     from stealtime.store.export_tables import write_tables_csv
     from stealtime.store.run import find_run
     from stealtime.store.writer import DiskError, disk_errors
-    from stealtime.vocabulary.errors import StealtimeError
+    from stealtime.vocabulary.errors import StealtimeError, UsageError
 
+    if csv.exists() and not csv.is_dir():
+        raise UsageError(f"--csv: {csv} is no folder", hint="name a folder; it is made if it is not there")
     found = find_run(run, runs_folder)
     files: list[dict[str, str | int]] = []
     try:

@@ -14,14 +14,14 @@ _COUNTS = ("measured", "invalid", "not_as_asked", "failed", "missing")
 """Of each run's trials."""
 
 
-def ls(out: RunsFolder = None, json: AsJson = False) -> None:
+def ls(runs_folder: RunsFolder = None, json: AsJson = False) -> None:
     """List the runs, oldest first."""
     from stealtime.cli.output import message_console, print_document, print_table
     from stealtime.store.adoption import adopt_parts
     from stealtime.store.run import default_runs_folder, runs_in
     from stealtime.vocabulary.quantities import approximate_size
 
-    folder = out or default_runs_folder()
+    folder = runs_folder or default_runs_folder()
     runs = runs_in(folder)
     for path in runs:
         adopt_parts(path)

@@ -13,14 +13,28 @@ RunName = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="The run: its name, part of its name, its folder, or `last`.",
+        help="The run: its name, part of its name, or its folder.  [default: last]",
         show_default=False,
         autocompletion=completion.runs,
     ),
 ]
+
+
+def _with_runs(folder: Path | None) -> Path | None:
+    if folder is not None and not folder.is_dir():
+        why = "is no folder" if folder.exists() else "does not exist"
+        raise UsageError(f"--runs: {folder} {why}", hint="name the folder of `stealtime run`, or leave it out")
+    return folder
+
+
 RunsFolder = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Where the runs are.  [default: $XDG_DATA_HOME/stealtime/runs]"),
+    typer.Option(
+        "--runs",
+        metavar="DIR",
+        help="Where the runs are.  [default: $XDG_DATA_HOME/stealtime/runs]",
+        callback=_with_runs,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead.")]
 
@@ -61,7 +75,9 @@ def numbers_of(option: str, text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"{option}: {text!r} is not a list of whole numbers such as 2,10,100") from None
+        raise UsageError(
+            f"{option}: {text!r} is not a list of whole numbers", hint="numbers with commas between them: 2,10,100"
+        ) from None
 
 
 def names_of(values: list[str] | None) -> tuple[str, ...]:
@@ -73,4 +89,8 @@ def _read(parse: Callable[[str], int], option: str, text: str) -> int:
     try:
         return parse(text)
     except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None
+        message, _, expected = str(error).partition("; expected ")
+        hint = f"give {expected}" if expected else "give a shorter one"
+        if " such as " in message:
+            hint = f"a number with its unit: `{option} 500ms` is half a second"
+        raise UsageError(f"{option}: {message}", hint=hint) from None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stealtime.cli import protect_hosts
+from stealtime.cli import commands, protect_hosts
 from stealtime.cli.parameters import AsJson, duration_of
 from stealtime.cli.protect_hosts import Mode
 from stealtime.cli.protect_recover import recover
@@ -52,12 +52,13 @@ OutputMode = Annotated[
     ),
 ]
 
+SHORT = "Keep virtual machines running when their host dies"
 _WATCH_EVERY_S = 0.5
 
 
 def application() -> typer.Typer:
     group = typer.Typer(
-        help="Keep virtual machines running when their host dies, by continuous checkpoints to another host.",
+        help=f"{SHORT}, by continuous checkpoints to another host.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
@@ -72,8 +73,7 @@ def application() -> typer.Typer:
         protect_hosts.systemd,
         protect_hosts.demo,
     )
-    for command in (*machine_commands, *host_commands):
-        group.command()(command)
+    commands.add(group, *machine_commands, *host_commands)
     return group
 
 

@@ -32,7 +32,7 @@ class Accelerator(StrEnum):
 def host(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[HOST.toml]", help="Describes the host: name, listen, bridge, register, identity ..."),
+        typer.Argument(metavar="[HOST.toml]", help="Describes the host: name, listen, bridge, register, identity."),
     ] = None,
     listen: Annotated[
         str | None,
@@ -131,6 +131,8 @@ def leave(
     from stealtime.protect.state import default_state
 
     hosts = hosts_to_leave(default_state(), host)
+    if not hosts:
+        message_console().print("there is no host here that takes machines, and no machine", soft_wrap=True)
     if back:
         for one in hosts:
             said = "takes machines again" if one.stay() else "was not left"

@@ -10,7 +10,7 @@ from stealtime.cli.parameters import AsJson, RunName, RunsFolder
 
 
 def report(
-    run: RunName,
+    run: RunName = "last",
     output: Annotated[
         Path | None,
         typer.Option(

@@ -72,7 +72,9 @@ class Changes(OptionGroup):
         str | None,
         typer.Option(metavar="RUN", help="Take the busy loops of this run, so that both can be compared."),
     ] = None
-    repetitions: Annotated[int | None, typer.Option(metavar="N", help="How many times to measure each cell.")] = None
+    repetitions: Annotated[
+        int | None, typer.Option("--repetitions", "-n", metavar="N", help="How many times to measure each cell.")
+    ] = None
     kernel: Annotated[
         str | None,
         typer.Option(metavar="KERNEL", help="Kernel of the guests: rt, cloud, standard, backports, host, or a path."),
@@ -112,7 +114,7 @@ class OfProbes(OptionGroup):
 class Course(OptionGroup):
     """Where the run is kept, when it begins, and what is made of it in the end."""
 
-    out: Annotated[
+    runs: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where runs are kept.  [default: $XDG_DATA_HOME/stealtime/runs]"),
     ] = None
@@ -146,6 +148,7 @@ class Course(OptionGroup):
         ),
     ] = None
     json: AsJson = False
+    listing: Annotated[bool, typer.Option("--list", help="List the builtin campaigns, and end.")] = False
 
 
 @grouped
@@ -163,17 +166,14 @@ def run(
     of_probes: OfProbes,
     course: Course,
 ) -> None:
-    """Measure this machine against its virtual machines, alone or beside noisy neighbours.
+    """Measure this machine against its virtual machines: alone or beside noisy neighbours.
 
-    A campaign is a set of cells: platforms x scenarios x probes. Builtin: quick (a minute); careful (to be
-    compared; under ten minutes); hyperv2013 (the seven scenarios of the Hyper-V paper; 20 hours, with --short about ten
-    minutes); stretch (how much longer work takes); rtos2013 (deadlines of real-time tasks); protection (failovers, and
-    what checkpoints cost); telephony2011 and telephony-failovers (a protected SIP server). See first what would be
-    measured:
+    A campaign is a set of cells: platforms x scenarios x probes; those that come with stealtime are listed below. See
+    first what would be measured, and how long that takes here:
 
         stealtime run hyperv2013 --short --dry-run
 
-        stealtime run hyperv2013 --short --scenario contention-cpu -P native,paravirt
+        stealtime run hyperv2013 --short --scenario one-to-one -P native
 
     `stealtime doctor` lists the platforms; emulated and paravirt stand for QEMU with KVM where that works, otherwise
     with TCG. Scenarios: alone, one-to-all, one-to-one, contention-cpu, contention-memory, all-to-all-cpu,
@@ -183,6 +183,11 @@ def run(
     (complete cells are kept: continue with --resume); 2 wrong usage; 3 --max-overhead was exceeded; 4 a cell failed, is
     invalid, was watched too short or not judged, or a platform or scenario that was named is not available here.
     """
+    if course.listing:
+        from stealtime.cli.listing import list_campaigns
+
+        list_campaigns(course.json)
+        return
     overrides = replace(_overrides(changes, of_probes), max_overhead=_thresholds(course.max_overhead))
     if course.junit is not None:
         _check_is_file_name(course.junit)
@@ -250,7 +255,9 @@ def _order(campaign: str | None, overrides: "Overrides", changes: Changes, cours
     from stealtime.lab.scenarios.cpus import parse_cpus
     from stealtime.store.run import default_runs_folder, find_run
 
-    runs_folder = (course.out or default_runs_folder()).absolute()
+    runs_folder = (course.runs or default_runs_folder()).absolute()
+    if runs_folder.exists() and not runs_folder.is_dir():
+        raise UsageError(f"--runs: {runs_folder} is no folder", hint="name another folder; it is made if need be")
     resumed = None if course.resume is None else find_run(course.resume, runs_folder)
     if campaign is None and resumed is not None:
         chosen = Campaign.model_validate(resumed.manifest.campaign)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from stealtime.cli import completion
+from stealtime.cli import commands, completion
 from stealtime.cli.parameters import AsJson, RunName, analysed_duration_of
 
 Machine = Annotated[
@@ -19,6 +19,8 @@ OfSamples = Annotated[
     str | None,
     typer.Option("--statistic", help="Statistic of a run's samples: average, p99, p99.9 or worst.  [default: worst]"),
 ]
+
+SHORT = "Tell whether sets of real-time tasks are schedulable"
 
 
 class Policy(StrEnum):
@@ -37,12 +39,11 @@ class Accounting(StrEnum):
 
 def application() -> typer.Typer:
     group = typer.Typer(
-        help="Schedulability of real-time task sets, with overheads and under a share of a CPU.",
+        help=f"{SHORT}, with overheads and under a share of a CPU.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    for command in (generate, analyze, curve, overheads):
-        group.command()(command)
+    commands.add(group, generate, analyze, curve, overheads)
     return group
 
 
@@ -236,7 +237,7 @@ def curve(
     accounting: Annotated[
         Accounting, typer.Option("--accounting", help="Fixed priorities: charge overheads for each job or stretch.")
     ] = Accounting.JOB,
-    sets: Annotated[int, typer.Option("--sets", help="Sets for each utilization.")] = 1000,
+    sets: Annotated[int, typer.Option("--sets", "-n", metavar="N", help="Sets for each utilization.")] = 1000,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same sets.")] = 1,
     periods: Annotated[str, typer.Option("--periods", help="As for `generate`.")] = "moderate",
     deadlines: Annotated[

@@ -40,6 +40,7 @@ def schema(
             "tails of it, published (`stealtime compare`), doctor, advise, blackout, analysis and curve (`stealtime "
             "sched`), status and recover (`stealtime protect`).",
             show_default=False,
+            show_choices=False,
         ),
     ],
 ) -> None:

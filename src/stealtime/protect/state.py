@@ -240,7 +240,8 @@ def default_state() -> State:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if not runtime:
         raise StealtimeError(
-            "there is no folder for sockets: XDG_RUNTIME_DIR is not set", hint=f"set ${STATE_VARIABLE}, or run as root"
+            "there is no folder for sockets: XDG_RUNTIME_DIR is not set",
+            hint=f"run as root, or make a folder of your own and name it: export {STATE_VARIABLE}=$HOME/protect",
         )
     return State(Path(runtime) / "stealtime" / "protect")
 

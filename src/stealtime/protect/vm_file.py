@@ -19,6 +19,7 @@ from stealtime.protect.devices import ALLOWED, reason_against
 from stealtime.protect.endpoint import StandbyHost, describe_problem
 from stealtime.protect.paths import with_absolute_paths
 from stealtime.protect.qemu_user import QemuUserName
+from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.own_text import read_own_text
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes, format_duration, parse_duration_ns
 from stealtime.vocabulary.toml_errors import explain, parse
@@ -34,6 +35,8 @@ SHORTEST_INTERVAL_NS = 5_000_000
 SMALLEST_MEMORY_BYTES = 64 << 20
 """Debian's cloud kernel with its initramfs does not come up with less."""
 
+_DISKS = {"disk", "disks", "drive", "drives", "image"}
+"""What somebody writes who has protected machines of another kind."""
 _SCHEMA_HINT = "`stealtime schema vm` shows what each key takes"
 
 LONGEST_INTERFACE_NAME = 15
@@ -432,6 +435,11 @@ def parse_vm_file(text: str, source: str, folder: Path) -> VmFile:
         UsageError: It is not TOML or not a VM file.
     """
     document = parse(text, source)
+    for key in _DISKS & document.keys():
+        raise UsageError(
+            f"{source}: {key} = {document[key]!r}: a protected machine has no disk",
+            hint="it lives in its `initramfs`; docs/protect.md tells what else cannot be protected",
+        )
     try:
         return VmFile.model_validate(with_absolute_paths(document, folder))
     except ValidationError as error:

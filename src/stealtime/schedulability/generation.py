@@ -144,6 +144,11 @@ def _check(recipe: Recipe) -> None:
         raise UsageError(f"--seed: {recipe.seed} is not a number from 0 to 2^64 - 1", hint="any other will do")
     if recipe.law in FIXED_TOTAL and recipe.total is None:
         raise UsageError(f"--law: {recipe.law} needs a total", hint="--total 0.8 is 80 % of one CPU")
+    if recipe.total is not None and not 0 < recipe.total <= recipe.cpus * recipe.per_cpu:
+        raise UsageError(
+            f"--total: {recipe.total} is not the utilization of {recipe.cpus * recipe.per_cpu} tasks",
+            hint="--total 0.8 is 80 % of one CPU",
+        )
     if recipe.law not in FIXED_TOTAL and recipe.total is not None:
         raise UsageError(
             f"--total: {recipe.total} goes with no law of single tasks such as {recipe.law}",

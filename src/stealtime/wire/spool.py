@@ -126,5 +126,5 @@ def _protocol_error(message: str) -> StealtimeError:
 def _file_error(path: Path, error: OSError) -> StealtimeError:
     return StealtimeError(
         f"cannot write {path}: {error.strerror or error}",
-        hint="free some space there or choose another place with --out",
+        hint="free some space there or choose another place with --runs",
     )

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from stealtime.capacity.watch.state import Blame, Neighbours
 from stealtime.capacity.watch.waits import SWITCH, WAKING, Trace, VcpuKey, waits_of
-from stealtime.lab.platforms.leftovers import temporary_folder
+from stealtime.lab.platforms.leftovers import clear_leftovers, temporary_folder
 from stealtime.lab.tracing.host import HostTracer, host_tracer
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent
@@ -39,6 +39,8 @@ async def follow(
     housekeeping_cpus: tuple[int, ...],
 ) -> None:
     """Trace a window every so often, and tell who was waited for, until cancelled."""
+    # What a `watch` that was killed has left: nobody else may come by for days.
+    await asyncio.to_thread(clear_leftovers)
     with temporary_folder() as folder:
         async with host_tracer(folder, housekeeping_cpus) as tracer:
             for window in range(1, 1 << 30):

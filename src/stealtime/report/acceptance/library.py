@@ -32,9 +32,15 @@ def find_bars(name: str) -> BarFile:
     """
     if name.endswith(".toml"):
         try:
-            return read_bars(Path(name).read_text("utf-8-sig"), name)
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{name}: {error}", hint="the file must be text in UTF-8") from None
+            text = Path(name).read_text("utf-8-sig")
+        except UnicodeDecodeError:
+            raise UsageError(f"{name} holds no bars: it is not UTF-8 text", hint=_HINT) from None
+        except OSError as error:
+            raise UsageError(
+                f"the file of bars {name} cannot be read: {error.strerror}",
+                hint=f"check its name; builtin are: {', '.join(bar_names())}",
+            ) from error
+        return read_bars(text, name)
     names = bar_names()
     if name not in names:
         close = get_close_matches(name.lower(), names, n=1)

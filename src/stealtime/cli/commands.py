@@ -1,0 +1,26 @@
+"""Adds commands to a group, each with a line for the group's help that is not cut in the middle."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+
+def add(group: typer.Typer, *commands: Callable[..., None], shown_as: type[TyperCommand] | None = None) -> None:
+    """Add commands, in the order in which the help lists them.
+
+    Args:
+        group: Where they belong.
+        commands: Their functions; the docstring is the help.
+        shown_as: What writes their help, where that is more than the docstring and the options.
+    """
+    for command in commands:
+        group.command(cls=shown_as, short_help=in_short(command))(command)
+
+
+def in_short(described: Callable[..., Any]) -> str:
+    """Give the first sentence of a docstring, up to a colon: what follows it says more of the same."""
+    first = " ".join((inspect.getdoc(described) or "").partition("\n\n")[0].split())
+    return first.partition(":")[0].partition(". ")[0].rstrip(".")

@@ -13,6 +13,33 @@ found=$(rustc --version | cut -d' ' -f2)
 
 tools/packages.sh build
 tools/uv.sh
-step "build the environment" .tools/uv/bin/uv sync --locked --verbose
+# What cargo will tell of, in each of the builds that setuptools-rust starts: all crates that one needs.
+crates_in_all() {
+    local crate
+    while read -r crate; do
+        cargo tree --offline --package "stealtime-$crate" --edges normal,build --prefix none |
+            sed 's/ (\*)$//' | sort -u
+    done < <(sed -n 's|^path = "crates/\(.*\)/Cargo.toml"|\1|p' pyproject.toml) | wc -l
+}
+
+# what_is_built LOG: says how far the build is; cargo names a crate when it begins with it, or finds it built.
+what_is_built() {
+    local begun
+    begun=$(grep -cE '^(DEBUG)? *(Compiling|Fresh) ' "$1" || true)
+    if ((begun == 0)); then
+        echo "packages of Python"
+    elif ((begun < crates)); then
+        echo "crate $begun of $crates: $(sed -nE 's/^(DEBUG)? *(Compiling|Fresh) ([^ ]+).*/\3/p' "$1" | tail -n 1)"
+    else
+        echo "all $crates crates are begun; putting the package together"
+    fi
+}
+
+if [[ ! -e .venv/.built ]]; then
+    echo "the first time, all is compiled: 2 to 6 minutes on two CPUs, less on more" >&2
+fi
+step "fetch the crates" cargo fetch --locked
+crates=$(crates_in_all)
+how_far=what_is_built step "build the environment" .tools/uv/bin/uv sync --locked --verbose
 # Make compares this file's time with those of the sources.
 touch .venv/.built

@@ -1,6 +1,8 @@
 """The set-up scripts on machines where something is missing: one sentence, the exact command, exit code 2."""
 
 import os
+import pty
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -87,3 +89,66 @@ def test_make_lists_every_target_that_it_promises(tmp_path: Path) -> None:
     done = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True, check=True, env=dict(os.environ))
     listed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("make ")}
     assert listed >= {"help", "setup", "run", "test", "lint", "format", "bench", "fuzz", "wheel", "clean"}
+
+
+COUNTING = """
+source tools/steps.sh
+told() { echo "$(wc -l <"$1") of 3"; }
+how_far=told step "count to three" bash -c 'echo 1; echo 2; echo 3; until [[ -e go ]]; do sleep 1; done'
+step "do nothing" true
+"""
+
+
+@pytest.fixture
+def counting(tree: Path) -> Path:
+    """Have a second last a moment, and a step that ends when a file is there."""
+    for program in ("mkdir", "wc", "true", "tput"):
+        (tree / "bin" / program).symlink_to(str(shutil.which(program)))
+    sleep = tree / "bin" / "sleep"
+    sleep.write_text(f"#!/bin/sh\nexec {shutil.which('sleep')} 0.01\n")
+    sleep.chmod(0o755)
+    return tree
+
+
+def environment_of(tree: Path, **more: str) -> dict[str, str]:
+    return {"PATH": str(tree / "bin"), "HOME": str(tree), "SAY_EVERY_S": "0", **more}
+
+
+def test_a_long_step_says_how_far_it_is_line_by_line(counting: Path) -> None:
+    argv = ["bash", "-c", COUNTING]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=counting, env=environment_of(counting), stderr=pipe, text=True) as step:
+        assert step.stderr is not None
+        first = next(line for line in step.stderr if "3 of 3" in line)
+        (counting / "go").touch()
+        rest = step.stderr.read()
+    assert re.fullmatch(r"(count to three \.\.\. | {4})3 of 3, \d+ s\n", first)
+    assert re.fullmatch(r" {4}done \(\d+ s\)\ndo nothing \.\.\. done \(0 s\)\n", rest)
+
+
+def test_on_a_terminal_the_line_of_a_long_step_moves(counting: Path) -> None:
+    ours, theirs = pty.openpty()
+    argv = ["bash", "-c", COUNTING]
+    environment = environment_of(counting, TERM="xterm")
+    with subprocess.Popen(argv, cwd=counting, env=environment, stderr=theirs) as step:
+        os.close(theirs)
+        shown = b""
+        while b"3 of 3" not in shown:
+            shown += os.read(ours, 1000)
+        (counting / "go").touch()
+        assert step.wait() == 0
+    shown += os.read(ours, 10_000)
+    os.close(ours)
+    lines = shown.decode().split("\r\n")
+    left = [re.sub(r"\d+ s", "N s", line.rpartition("\033[K")[2]) for line in lines]
+    assert left == ["count to three ... done (N s)", "do nothing ... done (N s)", ""]
+
+
+def test_a_terminal_that_cannot_move_gets_lines(counting: Path) -> None:
+    (counting / "go").touch()
+    ours, theirs = pty.openpty()
+    environment = environment_of(counting, TERM="dumb")
+    subprocess.run(["bash", "-c", COUNTING], cwd=counting, env=environment, stderr=theirs, check=True)
+    os.close(theirs)
+    assert b"\033" not in os.read(ours, 10_000)
+    os.close(ours)

@@ -35,6 +35,8 @@ _FORMS = {
     "ß": "ss",
     "€": "EUR",
     "§": "section ",
+    "†": "+",
+    "‡": "#",
 }
 _BOXES = range(0x2500, 0x2580)
 _BRAILLE = range(0x2800, 0x2900)

@@ -146,7 +146,7 @@ def test_with_too_few_repetitions_nothing_is_judged(stealtime: Command, played: 
         "there are fewer than 4 repetitions (1)"
     }
     shown = stealtime("show").out
-    assert "Intervals are not judged where there are fewer than 4 repetitions (1)." in shown
+    assert "Intervals and ratios are not judged where there are fewer than 4 repetitions (1)." in shown
     assert "not judged" in shown[shown.index("as unprotected") :]
     second = json.loads(stealtime("run", "protection", "--short", "--json").out)
     compared = json.loads(stealtime("compare", first["run_id"], second["run_id"], "--json").out)

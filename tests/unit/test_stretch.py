@@ -142,7 +142,10 @@ def test_too_few_repetitions_and_other_work_are_not_judged() -> None:
     assert few.against_native is not None
     assert few.against_native.low is None
     assert few.against_native.because == "one side has 3 valid repetitions, 4 are needed"
-    assert wording.against_words(few.against_native).endswith("(not judged)")
+    assert wording.against_words(few.against_native) == "2.00\N{MULTIPLICATION SIGN}"
+    assert wording.not_judged_sentences([few]) == [
+        "Not judged, and without an interval: one side has 3 valid repetitions, 4 are needed."
+    ]
     assert other.against_native is not None
     assert other.against_native.ratio is None
     assert "checksums differ" in (other.against_native.because or "")

@@ -11,9 +11,10 @@ from stretch_cells import BUSY, cell, related
 from stealtime.studies.stretch import wording
 from stealtime.studies.stretch.analysis import prediction
 from stealtime.studies.stretch.analysis.accuracy import accuracies, interval_factor
-from stealtime.studies.stretch.analysis.model import Guest
+from stealtime.studies.stretch.analysis.model import Guest, Predicted, StretchCell
 from stealtime.studies.stretch.analysis.relate import relate
 from stealtime.studies.stretch.page.figures import predicted_against_native
+from stealtime.studies.stretch.rows import works_of
 
 
 def test_cpus_are_shared_out_by_weight_up_to_each_ones_limit() -> None:
@@ -141,3 +142,19 @@ def test_nothing_is_predicted_on_a_host_that_has_other_work() -> None:
     assert wording.one_more_sentences(found) == []
     (sentence,) = wording.not_judged_sentences(found)
     assert "native whole waited 20% of its time" in sentence
+
+
+def test_open_queues_are_left_out_where_they_do_not_hold() -> None:
+    (work,) = works_of(related())
+    busy = [one.predicted.utilization for one in related() if one.predicted and one.against_alone]
+    assert busy == [pytest.approx(2.0)], "more than both CPUs are asked for"
+    assert "1/(1-rho^m)" not in work.predictions.table.heads
+    assert any("do not hold above a utilization of 90 %" in one for one in work.predictions.sentences)
+    roomy = [one.model_copy(update={"predicted": with_utilization(one, 0.5)}) for one in related()]
+    (work,) = works_of(roomy)
+    assert work.predictions.table.heads[-2:] == ("1/(1-rho^m)", "M/M/m")
+    assert not any("do not hold" in one for one in work.predictions.sentences)
+
+
+def with_utilization(cell: StretchCell, rho: float) -> Predicted | None:
+    return None if cell.predicted is None else cell.predicted.model_copy(update={"utilization": rho})

@@ -411,8 +411,8 @@ def _print_result(run: "Run", summary: "RunSummary", as_json: bool) -> None:
     console = data_console()
     print_thresholds(summary, console)
     print_answers(summary, console)
-    print_tables(summary, console)
-    console.print(f"run     {run.run_id}", soft_wrap=True)
+    print_tables(summary, console, everything=False)
+    console.print(f"\nrun     {run.run_id} (every figure: stealtime show --all)", soft_wrap=True)
 
 
 def _write_report(run: "Run", summary: "RunSummary", where: str, as_json: bool) -> None:

@@ -43,6 +43,10 @@ def show(
             "--junit", metavar="FILE", help="With --accept: also write a JUnit file, a test case for each cell and bar."
         ),
     ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Show every figure, and all that is known of how it was measured."),
+    ] = False,
     tails: Annotated[
         bool,
         typer.Option(
@@ -53,7 +57,7 @@ def show(
     runs_folder: RunsFolder = None,
     json: AsJson = False,
 ) -> None:
-    """Show the figures of RUN: each platform's worst case next to that of native, then every figure.
+    """Show the figures of RUN: what it answers, and each platform next to native. All figures: --all.
 
     Traced cells also show the causes of their spikes and the overhead of tracing.
 
@@ -67,6 +71,7 @@ def show(
     invalid, is not judged, was watched too short or has no estimate, nothing was measured, or no cell fits the paper's
     tables that were asked for; 1 the run is damaged.
     """
+    from stealtime.campaigns.session import elsewhere
     from stealtime.cli.output import data_console, message_console, print_document
     from stealtime.report.acceptance.library import find_bars
     from stealtime.report.ending import exit_code, remarks_on
@@ -100,9 +105,13 @@ def show(
         print_answers(summary, console)
         for claim in claims:
             console.print(claim)
-        print_tables(summary, console)
+        print_tables(summary, console, everything=everything)
         with message_console().status("attributing spikes to causes"):
             print_explanations(found, console)
+        if not everything:
+            console.print(
+                f"\nevery figure: stealtime show {found.run_id}{elsewhere(found.folder.parent)} --all", soft_wrap=True
+            )
     remarks = remarks_on(summary)
     for remark in remarks:
         message_console().print(remark, markup=False, soft_wrap=True)

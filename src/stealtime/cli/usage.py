@@ -8,6 +8,8 @@ from pydantic import ValidationError
 
 from stealtime.vocabulary.plain_errors import plain_message
 
+_OF_NUMBERS = ("int_parsing", "int_from_float", "float_parsing", "finite_number")
+"""Errors of pydantic that its validators of options raise, in words that are no user's."""
 _EXTRA = re.compile(r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", re.DOTALL)
 
 
@@ -16,6 +18,9 @@ def usage_message(error: typer.TyperException) -> str:
     parameter = getattr(error, "param", None)
     if parameter is not None and isinstance(error.__cause__, ValidationError):
         first = error.__cause__.errors()[0]
+    else:
+        first = None
+    if first is not None and first["type"] in _OF_NUMBERS:
         return f"{_name_of(parameter)}: {first['input']!r} is wrong, {plain_message(first)}"
     if parameter is not None and type(error).__name__ == "MissingParameter":
         return f"missing {parameter.param_type_name} {_name_of(parameter)!r}"

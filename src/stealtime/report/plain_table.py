@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
-from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from stealtime.report import notation
 from stealtime.vocabulary.quantities import format_duration
@@ -68,21 +66,6 @@ class TableOfWords:
     """Rows that must not be used, by number, as the page shows them."""
     wide: int = 0
     """How many columns, from the right, there is room for on the page alone."""
-
-
-def printed(table: TableOfWords) -> Table:
-    shown = len(table.heads) - table.wide
-    drawn = new_table(table.title)
-    for number, head in enumerate(table.heads[:shown]):
-        drawn.add_column(head, justify="left" if number < table.named else "right", no_wrap=number in table.whole)
-    for row in table.rows:
-        drawn.add_row(*row[:shown])
-    return drawn
-
-
-def printed_each(tables: Sequence[TableOfWords]) -> list[RenderableType]:
-    """Give several of them, with a line below each."""
-    return [part for one in tables for part in (printed(one), Text())]
 
 
 def unit_for(values: Sequence[float | None]) -> tuple[str, float]:

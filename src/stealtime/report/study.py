@@ -67,6 +67,10 @@ class ReportedStudy(Study):
     def tables(self, summary: "RunSummary") -> "RenderableType":
         """Give what is printed of its cells."""
 
+    def overview(self, summary: "RunSummary") -> "RenderableType":
+        """Give what is printed where not all is asked for: what of ``tables`` has room on a screen."""
+        return self.tables(summary)
+
     @abstractmethod
     def measurement(self, cell: Any, figure: str) -> "Measurement":
         """Give a figure of one of its cells, as its published figures name it, so that it can stand beside theirs."""

@@ -27,7 +27,11 @@ def remarks_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> list[str]:
     if not any(cell.figures for cell in cells):
         return []
     reasons = {one.because: None for cell in cells for one in cell.figures if one.because is not None}
-    return [_EXPLANATION, *study.notes(cells), *(f"Intervals are not judged where {reason}." for reason in reasons)]
+    return [
+        _EXPLANATION,
+        *study.notes(cells),
+        *(f"Intervals and ratios are not judged where {reason}." for reason in reasons),
+    ]
 
 
 def _table(study: ShownStudy, table: FigureTable, cells: Sequence[CatalogueCell]) -> TableOfWords:
@@ -75,5 +79,5 @@ def _ratios(
 def _ratio(base: FigureOfRepetitions, other: FigureOfRepetitions) -> str:
     ratio, _ = ratio_to(base, other, same_session=True)
     if ratio is None:
-        return "not judged"
+        return notation.ABSENT
     return f"{notation.ratio(ratio.value)} ({notation.ratio(ratio.low)} to {notation.ratio(ratio.high)})"

@@ -8,7 +8,7 @@ from rich.text import Text
 from stealtime.report.catalogue.cell import CatalogueCell
 from stealtime.report.catalogue.rows import remarks_of, tables_of
 from stealtime.report.catalogue.shown import ShownStudy
-from stealtime.report.plain_table import printed_each
+from stealtime.report.words_table import printed_each
 
 
 def report_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> RenderableType:

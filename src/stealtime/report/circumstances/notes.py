@@ -18,7 +18,7 @@ def notes_of(summary: RunSummary) -> dict[str, list[str]]:
     notes = {
         "Clock of the samples beside the host's, worst trial": _clock_lines(cells),
         "Neighbours, while their load was on": _neighbour_lines(cells),
-        "Scenarios on this host": _scenario_lines(summary),
+        "Scenarios on this host": scenario_lines(summary),
         "Traces": _trace_lines(cells),
     }
     return {title: lines for title, lines in notes.items() if lines}
@@ -70,7 +70,8 @@ def _neighbour_lines(cells: Sequence[CellFigures]) -> list[str]:
     ]
 
 
-def _scenario_lines(summary: RunSummary) -> list[str]:
+def scenario_lines(summary: RunSummary) -> list[str]:
+    """Say what stands for what, and which scenarios are smaller here than they are meant to be, or missing."""
     scaled = {cell.scenario: cell.scaled for cell in summary.cells if cell.scaled is not None}
     return [
         *(f"{alias} stands for {platform}" for alias, platform in summary.aliases.items()),

@@ -6,6 +6,24 @@ from stealtime.report.summary import RunSummary
 TITLE = "Who else ran on the CPUs that were measured"
 
 
+_NAMED = 3
+
+
+def strangers_in_short(summary: RunSummary) -> list[str]:
+    """Say it of the whole run in a line or two; none where all cells had their CPUs for themselves."""
+    before = [f"before the run: {finding.text.partition(' (')[0]}" for finding in summary.findings]
+    found = [
+        cell.strangers for cell in summary.cells if cell.strangers is not None and cell.strangers.words is not None
+    ]
+    if not found:
+        return before
+    most = max(one.taken_percent_max for one in found)
+    who = list(dict.fromkeys(name for one in found for name in one.who))
+    named = f": {', '.join(who[:_NAMED])}" if who else ""
+    where = f"{len(found)} of {len(summary.cells)} cells"
+    return [*before, f"others ran on the measured CPUs in {where}, up to {most:.0f} %{named}"]
+
+
 def stranger_lines(summary: RunSummary) -> list[str]:
     """Say what was found before the run, and of each cell who was beside it that nobody asked for."""
     cells = [

@@ -1,6 +1,9 @@
 """The circumstances of a run and what limits it, as tables and lines: the same for every study."""
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from textwrap import shorten
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -45,6 +48,38 @@ def limits(cells: Sequence[CellFigures]) -> list[RenderableType]:
     return parts
 
 
+def short_limits(cells: Sequence[CellFigures]) -> list[RenderableType]:
+    """Give the same as far as there is room on a screen: what limits cells by its first words, and for how many."""
+    wrong: dict[str, list[str]] = {}
+    for cell in cells:
+        for text in cell.reasons:
+            wrong.setdefault(text, []).append(f"{cell.platform} {cell_title(cell.probe, cell.parameters)}")
+    limiting = Counter(words for cell in cells for words in {_first_words(text) for text in _limits_alone(cell)})
+    told = [
+        *_some(
+            f"{INVALID_MARK} must not be used: {text} [{about(names, len(cells))}]" for text, names in wrong.items()
+        ),
+        *_some(f"limits: {words} ({count} of {len(cells)} cells)" for words, count in limiting.most_common()),
+    ]
+    return [Text(line, style="bold yellow" if line.startswith(INVALID_MARK) else "dim") for line in told]
+
+
+def _some(lines: Iterable[str]) -> list[str]:
+    told = list(lines)
+    more = len(told) - _SHOWN_IN_SHORT
+    return told if more <= 0 else [*told[:_SHOWN_IN_SHORT], f"  and {more} more: --all"]
+
+
+def _limits_alone(cell: CellFigures) -> list[str]:
+    """Leave out who else ran, if that is known: it is said in a line of its own."""
+    is_known = cell.strangers is not None and cell.strangers.words is not None
+    return [text for text in cell.limits if not (is_known and text.startswith("not alone"))]
+
+
+def _first_words(text: str) -> str:
+    return shorten(_ENDS_OF_WORDS.split(text, maxsplit=1)[0], _SHORT, placeholder=" ...")
+
+
 def exit_tables(summary: RunSummary) -> list[RenderableType]:
     """Give a table for each scenario, the kinds of exits below it; nothing without counters."""
     lines = hypervisor_lines(summary)
@@ -58,6 +93,10 @@ def exit_tables(summary: RunSummary) -> list[RenderableType]:
     return parts
 
 
+_SHOWN_IN_SHORT = 3
+_SHORT = 56
+"""Letters: with the title and the number of cells they fill a line of 80 columns."""
+_ENDS_OF_WORDS = re.compile(r"[:;] | \(")
 _LEGEND = (
     "exit: a guest was left for KVM; /s: in a second, all vCPUs together; polls won: KVM's polls for the end of a halt "
     "that saw it; polled in vain, waited: share of the vCPUs' time; medians over the repetitions, with the set-up of a "

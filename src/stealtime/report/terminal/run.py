@@ -3,7 +3,7 @@
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from stealtime.report.circumstances.strangers import TITLE, stranger_lines
+from stealtime.report.circumstances.strangers import TITLE, stranger_lines, strangers_in_short
 from stealtime.report.studies import studies
 from stealtime.report.study import ReportedStudy
 from stealtime.report.summary import RunSummary
@@ -17,9 +17,20 @@ def claims_of(summary: RunSummary, *, wanted: bool | None) -> list[RenderableTyp
     return [one for one in claims if one is not None]
 
 
-def print_tables(summary: RunSummary, console: Console) -> None:
+def print_tables(summary: RunSummary, console: Console, *, everything: bool = True) -> None:
+    """Print the tables of each study.
+
+    Args:
+        summary: The figures of the run.
+        console: Where to.
+        everything: Every figure, and all that is to be known of how it was measured; else what a screen has room for.
+    """
     for study in _studies_of(summary):
-        console.print(study.tables(summary))
+        console.print(study.tables(summary) if everything else study.overview(summary))
+    if not everything:
+        for line in strangers_in_short(summary):
+            console.print(Text(line, style="yellow"))
+        return
     if lines := stranger_lines(summary):
         console.print(Text(f"\n{TITLE}", style="bold yellow"))
         for line in lines:

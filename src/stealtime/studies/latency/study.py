@@ -21,6 +21,7 @@ class LatencyStudy(ReportedStudy):
     compare_cells = late("analysis.compare:compare_cells")
     answer = late("answer:answer_of")
     tables = late("terminal.summary:tables")
+    overview = late("terminal.overview:overview")
     explanation = late("terminal.causes:explanation")
     section = late("page.section:section_of")
 

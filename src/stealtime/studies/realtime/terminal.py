@@ -6,9 +6,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from stealtime.report import notation
-from stealtime.report.plain_table import new_table, printed_each
+from stealtime.report.plain_table import new_table
 from stealtime.report.summary import RunSummary
 from stealtime.report.terminal.circumstances import with_circumstances
+from stealtime.report.words_table import printed_each
 from stealtime.schedulability.measured import Unmeasured
 from stealtime.store.run import Run
 from stealtime.studies.realtime.analysis.decomposition import NOT_BOUNDED, PARTS, Decomposition, decompose

@@ -51,7 +51,9 @@ class Work:
         )
         self.guests = Told(_guests_table(cells), [wording.EACH_NOTE, *wording.priority_sentences(cells)])
         self.lost = Told(_lost_table(cells), [*wording.exits_sentences(cells), *wording.absent_sentences(cells)])
-        self.predictions = Told(_prediction_table(cells), wording.one_more_sentences(cells))
+        self.predictions = Told(
+            _prediction_table(cells), [*wording.open_queue_sentences(cells), *wording.one_more_sentences(cells)]
+        )
         self.provisioning = Told(_provisioning_table(cells))
 
 
@@ -125,6 +127,9 @@ def _lost_table(cells: Sequence[StretchCell]) -> TableOfWords:
 
 
 def _prediction_table(cells: Sequence[StretchCell]) -> TableOfWords:
+    # Columns of models that hold nowhere would only be dashes; the sentence below says so.
+    shown = [one.predicted for one in cells if one.predicted is not None and one.against_alone is not None]
+    has_open = any(map(wording.suits_open_queues, shown))
     rows = [
         (
             cell.title,
@@ -135,15 +140,18 @@ def _prediction_table(cells: Sequence[StretchCell]) -> TableOfWords:
             notation.ratio(one.closed),
             notation.percent(one.utilization),
             notation.percent(one.all_busy),
-            notation.ratio(one.open_queue),
-            notation.ratio(one.erlang_c),
+            *(
+                notation.ratio(ratio if wording.suits_open_queues(one) else None)
+                for ratio in ((one.open_queue, one.erlang_c) if has_open else ())
+            ),
         )
         for cell in cells
         if (one := cell.predicted) is not None and (alone := cell.against_alone) is not None
     ]
-    models = ("shared", "residual", "entitled", "closed N v/m", "utilization", "all busy", "1/(1-rho^m)", "M/M/m")
+    models = ("shared", "residual", "entitled", "closed N v/m", "utilization", "all busy")
     title = "Stretch against itself alone, measured and predicted"
-    return TableOfWords(title, (_NAMED, "measured", *models), rows, whole=(0,))
+    heads = (_NAMED, "measured", *models, *(("1/(1-rho^m)", "M/M/m") if has_open else ()))
+    return TableOfWords(title, heads, rows, whole=(0,))
 
 
 def _provisioning_table(cells: Sequence[StretchCell]) -> TableOfWords:

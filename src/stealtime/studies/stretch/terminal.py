@@ -3,9 +3,9 @@
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from stealtime.report.plain_table import printed
 from stealtime.report.summary import RunSummary
 from stealtime.report.terminal.circumstances import with_circumstances
+from stealtime.report.words_table import printed
 from stealtime.studies.stretch.analysis.model import StretchCell
 from stealtime.studies.stretch.rows import Work, works_of
 

@@ -11,11 +11,15 @@ from stealtime.studies.stretch.analysis.model import (
     AlikeGuest,
     Guest,
     IterationTimes,
+    Predicted,
     Provisioning,
     Stretch,
     StretchCell,
 )
 from stealtime.vocabulary.quantities import approximate_size, format_duration
+
+_OPEN_QUEUES_BELOW = 0.9
+"""From here on 1/(1-rho^m) doubles where the utilization is 5 % off, as ours may be."""
 
 EACH_NOTE = (
     "They started together. Who ends first leaves CPUs to the others, so guests with less right are stretched less "
@@ -47,11 +51,14 @@ def _parameter_words(name: str, value: JsonValue) -> str:
 
 
 def against_words(one: Stretch | None) -> str:
-    """Give the ratio with its interval: ``2.01x (1.98 to 2.04)``; a dash where there is none, or no base."""
+    """Give the ratio with its interval: ``2.01x (1.98 to 2.04)``; a dash where there is none, or no base.
+
+    Without an interval it is not judged: :func:`not_judged_sentences` says so once.
+    """
     if one is None or one.ratio is None:
         return notation.ABSENT
     if one.low is None or one.high is None:
-        return f"{notation.ratio(one.ratio)} (not judged)"
+        return notation.ratio(one.ratio)
     low, high = (notation.ratio(end).rstrip("\N{MULTIPLICATION SIGN}") for end in (one.low, one.high))
     return f"{notation.ratio(one.ratio)} ({low} to {high})"
 
@@ -151,7 +158,26 @@ def not_judged_sentences(cells: Sequence[StretchCell]) -> list[str]:
     predicted = [cell.predicted.because for cell in cells if cell.predicted is not None]
     found = [one for cell in cells for one in (cell.against_native, cell.against_alone) if one is not None]
     reasons = _unique(because for because in (*(one.because for one in found), *predicted) if because is not None)
-    return [f"Not judged: {because}." for because in reasons]
+    return [f"Not judged, and without an interval: {because}." for because in reasons]
+
+
+def suits_open_queues(predicted: Predicted) -> bool:
+    """Tell whether open queues say anything: near a utilization of 1 they grow without limit.
+
+    Work that all guests begin together and that ends is a closed load, and does not.
+    """
+    return predicted.utilization < _OPEN_QUEUES_BELOW
+
+
+def open_queue_sentences(cells: Sequence[StretchCell]) -> list[str]:
+    """Say where open queues are left out."""
+    left_out = [cell for cell in cells if cell.predicted is not None and not suits_open_queues(cell.predicted)]
+    if not left_out:
+        return []
+    return [
+        "1/(1-rho^m) and M/M/m are of open queues, which do not hold above a utilization of "
+        f"{100 * _OPEN_QUEUES_BELOW:.0f} %: these guests wait for work of their own to end."
+    ]
 
 
 def invalid_sentences(cells: Sequence[StretchCell]) -> list[str]:

@@ -58,18 +58,18 @@ def platforms_of(columns: Sequence[Column]) -> list[str]:
 def _steady_table(columns: Sequence[Column]) -> Table:
     """Give the overhead at the 99.9th percentile; intervals and ratios stand in lines of their own: 80 columns do."""
     units = [unit_for([row.cell.tail_overhead_ns for row in column.rows.values()]) for column in columns]
-    table = _new_table(columns, [unit for unit, _ in units])
+    table = headed_table(columns, [unit for unit, _ in units])
     platforms = platforms_of(columns)
     for platform in platforms:
         rows = [column.rows.get(platform) for column in columns]
         figures = []
         for row, (_, size) in zip(rows, units, strict=True):
             unsteady = UNSTEADY_MARK if row is not None and why_no_interval(row.cell) is not None else ""
-            figures.append(f"{number(None if row is None else row.tail_ns, size)}{unsteady}{_marks(row)}")
+            figures.append(f"{number(None if row is None else row.tail_ns, size)}{unsteady}{marks(row)}")
         table.add_row(platform, *figures)
         tails = [None if row is None else row.tail for row in rows]
         if any(tails):
-            spans = [_span(one, size) for one, (_, size) in zip(tails, units, strict=True)]
+            spans = [short_span(one, size) for one, (_, size) in zip(tails, units, strict=True)]
             table.add_row("  95 % interval", *spans, style="dim")
         _add_ratios(table, "  to native", [None if row is None else row.tail_ratio for row in rows])
     for emulated, paravirt in _PAIRS:
@@ -82,19 +82,19 @@ def _steady_table(columns: Sequence[Column]) -> Table:
 def _longest_table(columns: Sequence[Column]) -> Table:
     """Give the longest overhead of all that no limit of the kernel explains."""
     units = [unit_for([row.cell.worst_overhead_ns for row in column.rows.values()]) for column in columns]
-    table = _new_table(columns, [unit for unit, _ in units])
+    table = headed_table(columns, [unit for unit, _ in units])
     for platform in platforms_of(columns):
         figures = []
         for column, (_, size) in zip(columns, units, strict=True):
             row = column.rows.get(platform)
             held_back = row.cell.held_back if row is not None else None
             mark = HELD_BACK_MARK if held_back is not None and (held_back.count or held_back.is_in_rest) else ""
-            figures.append(f"{number(row.cell.worst_overhead_ns if row else None, size)}{mark}{_marks(row)}")
+            figures.append(f"{number(row.cell.worst_overhead_ns if row else None, size)}{mark}{marks(row)}")
         table.add_row(platform, *figures)
     return table
 
 
-def _new_table(columns: Sequence[Column], units: Sequence[str]) -> Table:
+def headed_table(columns: Sequence[Column], units: Sequence[str]) -> Table:
     table = new_table()
     table.add_column("platform", no_wrap=True)
     for column, unit in zip(columns, units, strict=True):
@@ -106,8 +106,7 @@ def _new_table(columns: Sequence[Column], units: Sequence[str]) -> Table:
 def _add_ratios(table: Table, name: str, ratios: Sequence[Interval | None]) -> None:
     if any(ratios):
         table.add_row(name, *(notation.ratio(one.value if one else None) for one in ratios), style="italic")
-        spans = [f"{_short(one.low)}-{_short(one.high)}" if one is not None else notation.ABSENT for one in ratios]
-        table.add_row("  95 % interval", *spans, style="dim")
+        table.add_row("  95 % interval", *map(short_span, ratios), style="dim")
 
 
 def _ratio(column: Column, platform: str, reference: str) -> Interval | None:
@@ -115,10 +114,9 @@ def _ratio(column: Column, platform: str, reference: str) -> Interval | None:
     return tail_ratio(own.cell, base.cell) if own is not None and base is not None else None
 
 
-def _span(interval: Interval | None, unit_ns: float) -> str:
-    if interval is None:
-        return notation.ABSENT
-    return f"{_short(interval.low / unit_ns)}-{_short(interval.high / unit_ns)}"
+def short_span(interval: Interval | None, unit: float = 1.0) -> str:
+    """Write an interval as short as a column has room for."""
+    return notation.ABSENT if interval is None else f"{_short(interval.low / unit)}-{_short(interval.high / unit)}"
 
 
 def _short(value: float) -> str:
@@ -127,7 +125,7 @@ def _short(value: float) -> str:
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
 
 
-def _marks(row: Row | None) -> str:
+def marks(row: Row | None) -> str:
     if row is None:
         return ""
     return f"{'' if row.cell.not_alone is None else NOT_ALONE_MARK}{'' if row.cell.valid else INVALID_MARK}"

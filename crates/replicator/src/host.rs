@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use stealtime_shipping::{Endpoint, LinkError, Listener};
 use crate::clock::now;
 use crate::host_config::HostConfig;
 use crate::spec::SpecError;
-use crate::{leaving, reception, wording};
+use crate::{leaving, reception, signals, wording};
 
 /// How long a socket may still be listened on when a daemon begins.
 const LEFT_WITHIN: Duration = Duration::from_secs(2);
@@ -37,6 +37,12 @@ pub fn run(config_path: &Path) -> Result<(), HostError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = runtime.block_on(listener_at(&endpoint))?;
     let program = std::env::current_exe()?;
+    let asked = {
+        let _in_runtime = runtime.enter();
+        signals::asked_to_end()?
+    };
+    let left = left_by(&endpoint, config_path);
+    thread::spawn(move || runtime.block_on(end_when(asked, &left)));
     wording::say(&format!("{}: standby for others on {}", config.name, config.listen));
     leaving::come_back(&config.name, &config.folder);
     loop {
@@ -53,6 +59,26 @@ pub fn run(config_path: &Path) -> Result<(), HostError> {
             }
         }
     }
+}
+
+/// What nobody has a use for when the daemon has ended: its socket, and the note of who it is. The configuration stays,
+/// which tells `stealtime protect recover` how this host is reached.
+fn left_by(endpoint: &Endpoint, config_path: &Path) -> Vec<PathBuf> {
+    let mut left = vec![config_path.with_extension("pid")];
+    if let Endpoint::Unix(socket) = endpoint {
+        left.push(socket.clone());
+    }
+    left
+}
+
+/// Wait until somebody asks this process to end, and do so without leaving anything.
+async fn end_when(asked: impl Future<Output = ()>, left: &[PathBuf]) {
+    asked.await;
+    for path in left {
+        // Whatever is in the way is nothing that a process on its way out could put right.
+        let _ = std::fs::remove_file(path);
+    }
+    std::process::exit(0);
 }
 
 /// The process that received for a daemon that has just ended may be on its way out.

@@ -1,5 +1,6 @@
 //! What a conductor waits for besides its inputs.
 
+use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -34,15 +35,22 @@ pub fn on_termination(asked: impl FnOnce() + Send + 'static) {
 }
 
 async fn first_signal() {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
+    match asked_to_end() {
+        Ok(asked) => asked.await,
         // Then the default holds: the process ends at once, and fails closed.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        Err(_) => std::future::pending().await,
     }
+}
+
+/// From now on, be told when somebody asks this process to end; call it in a runtime.
+pub fn asked_to_end() -> io::Result<impl Future<Output = ()>> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 /// Wait until this moment of [`now`].

@@ -6,6 +6,7 @@ mod admission;
 #[allow(dead_code, reason = "what it does with revoked certificates is used by the other crate")]
 #[path = "../../shipping/tests/authority/mod.rs"]
 mod authority;
+mod ending;
 mod hanging_register;
 mod host_daemon;
 mod hostile_hellos;

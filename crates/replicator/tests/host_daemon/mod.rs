@@ -201,6 +201,13 @@ impl Daemon {
         }
     }
 
+    /// Ask it to end, as Ctrl-C (`INT`) and systemd (`TERM`) do; give its exit code.
+    pub fn ask_to_end(&mut self, signal: &str) -> Option<i32> {
+        let told = Command::new("kill").args(["-s", signal, &self.pid().to_string()]).status().unwrap();
+        assert!(told.success());
+        self.child.wait().unwrap().code()
+    }
+
     pub fn end(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

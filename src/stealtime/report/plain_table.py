@@ -38,6 +38,11 @@ def about(names: Sequence[str], count: int) -> str:
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
+def of_cells(number: int, count: int) -> str:
+    """Say how many cells a remark is about, where there is no room for their names: ``3 of 12 cells``."""
+    return "all cells" if number == count else f"{number} of {count} cells"
+
+
 def new_table(title: str | None = None) -> Table:
     """Give an empty table as all of ours look."""
     return Table(

@@ -1,27 +1,23 @@
 """Who else ran on the CPUs that were measured, in words: a line for each cell that had them not for itself."""
 
-from stealtime.report.plain_table import cell_title
+from stealtime.report.plain_table import cell_title, of_cells
 from stealtime.report.summary import RunSummary
 
 TITLE = "Who else ran on the CPUs that were measured"
-
-
-_NAMED = 3
+_NAMED = 2
 
 
 def strangers_in_short(summary: RunSummary) -> list[str]:
-    """Say it of the whole run in a line or two; none where all cells had their CPUs for themselves."""
-    before = [f"before the run: {finding.text.partition(' (')[0]}" for finding in summary.findings]
+    """Say it of the whole run in a line: of its cells, else of what was found before it; none where nobody ran."""
     found = [
         cell.strangers for cell in summary.cells if cell.strangers is not None and cell.strangers.words is not None
     ]
     if not found:
-        return before
+        return [f"before the run: {finding.text.partition(' (')[0]}" for finding in summary.findings]
     most = max(one.taken_percent_max for one in found)
     who = list(dict.fromkeys(name for one in found for name in one.who))
     named = f": {', '.join(who[:_NAMED])}" if who else ""
-    where = f"{len(found)} of {len(summary.cells)} cells"
-    return [*before, f"others ran on the measured CPUs in {where}, up to {most:.0f} %{named}"]
+    return [f"others ran on the measured CPUs in {of_cells(len(found), len(summary.cells))}, up to {most:.0f} %{named}"]
 
 
 def stranger_lines(summary: RunSummary) -> list[str]:

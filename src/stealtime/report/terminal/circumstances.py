@@ -13,7 +13,7 @@ from rich.text import Text
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.circumstances.exits import TITLE, HypervisorLine, hypervisor_lines
 from stealtime.report.circumstances.notes import notes_of
-from stealtime.report.plain_table import INVALID_MARK, about, cell_title, new_table
+from stealtime.report.plain_table import INVALID_MARK, about, cell_title, new_table, of_cells
 from stealtime.report.summary import RunSummary
 
 
@@ -59,7 +59,7 @@ def short_limits(cells: Sequence[CellFigures]) -> list[RenderableType]:
         *_some(
             f"{INVALID_MARK} must not be used: {text} [{about(names, len(cells))}]" for text, names in wrong.items()
         ),
-        *_some(f"limits: {words} ({count} of {len(cells)} cells)" for words, count in limiting.most_common()),
+        *_some(f"limits: {words} ({of_cells(count, len(cells))})" for words, count in limiting.most_common()),
     ]
     return [Text(line, style="bold yellow" if line.startswith(INVALID_MARK) else "dim") for line in told]
 

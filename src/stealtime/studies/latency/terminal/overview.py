@@ -14,7 +14,7 @@ from stealtime.report import notation
 from stealtime.report import summary as report_summary
 from stealtime.report.cells.model import plain_cells
 from stealtime.report.circumstances.notes import scenario_lines
-from stealtime.report.plain_table import number, unit_for
+from stealtime.report.plain_table import number, of_cells, unit_for
 from stealtime.report.terminal.circumstances import short_limits
 from stealtime.studies.latency.analysis.model import CellSummary, own_part
 from stealtime.studies.latency.analysis.tail import why_no_interval
@@ -29,8 +29,8 @@ from stealtime.studies.latency.terminal.answer import (
     short_span,
 )
 
-_WITH_INTERVALS = 4
-_WITH_RATIOS = 5
+_WITH_INTERVALS = 3
+_WITH_RATIOS = 4
 """Platforms that leave room for their ratios, and for the intervals of these, on a screen."""
 
 
@@ -101,11 +101,11 @@ def _legend(cells: Sequence[CellSummary]) -> list[str]:
         if (reason := why_no_interval(cell)) is not None:
             unsteady[reason] = unsteady.get(reason, 0) + 1
     lines = [
-        f"{UNSTEADY_MARK} no ratio, as {reason} ({number} of {count} cells)" for reason, number in unsteady.items()
+        f"{UNSTEADY_MARK} no ratio, as {reason} ({of_cells(own, count)})" for reason, own in unsteady.items()
     ]
     if others := sum(cell.not_alone is not None for cell in cells):
         lines.append(
-            f"{NOT_ALONE_MARK} not alone: others ran beside it that nobody asked for ({others} of {count} cells)"
+            f"{NOT_ALONE_MARK} not alone: others ran beside it that nobody asked for ({of_cells(others, count)})"
         )
     if any(map(_is_held_back, cells)):
         lines.append(f"{HELD_BACK_MARK} without what the kernel's own limit on real-time threads explains")

@@ -1,5 +1,6 @@
 """What a living run has made is never taken for a leftover, and what a dead one has made is."""
 
+import asyncio
 import os
 import re
 import subprocess
@@ -11,8 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from stealtime.capacity.watch import neighbours
 from stealtime.lab.platforms import leftovers
 from stealtime.lab.platforms.process import RUN_MARK, run_mark
+from stealtime.vocabulary.errors import StealtimeError
 
 
 @pytest.fixture(autouse=True)
@@ -100,3 +103,17 @@ def test_a_temporary_folder_goes_with_its_context_or_at_the_start_after_a_kill(t
         assert any(str(theirs) in cleared for cleared in clear())
         assert list(tmp_path.iterdir()) == [ours]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_watch_that_begins_removes_what_a_killed_one_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = Path(tempfile.mkdtemp(prefix=f"stealtime-{mark_with(ticks=-2)}-"))
+
+    def no_tracer(*_: object) -> object:
+        raise StealtimeError("this is no test of tracing")
+
+    monkeypatch.setattr(neighbours, "host_tracer", no_tracer)
+    leftovers.clear_leftovers.cache_clear()
+    with pytest.raises(StealtimeError, match="no test of tracing"):
+        asyncio.run(neighbours.follow(dict, dict, lambda _: None, ()))
+    assert not left.exists()
+    leftovers.clear_leftovers.cache_clear()

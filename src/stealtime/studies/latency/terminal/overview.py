@@ -100,9 +100,7 @@ def _legend(cells: Sequence[CellSummary]) -> list[str]:
     for cell in cells:
         if (reason := why_no_interval(cell)) is not None:
             unsteady[reason] = unsteady.get(reason, 0) + 1
-    lines = [
-        f"{UNSTEADY_MARK} no ratio, as {reason} ({of_cells(own, count)})" for reason, own in unsteady.items()
-    ]
+    lines = [f"{UNSTEADY_MARK} no ratio, as {reason} ({of_cells(own, count)})" for reason, own in unsteady.items()]
     if others := sum(cell.not_alone is not None for cell in cells):
         lines.append(
             f"{NOT_ALONE_MARK} not alone: others ran beside it that nobody asked for ({of_cells(others, count)})"

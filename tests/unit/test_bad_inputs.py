@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from stealtime import cli
 from stealtime.campaigns.file import builtin_names, find_campaign
 from stealtime.campaigns.progress import PlainProgress, show_progress
 from stealtime.cli.console import PlainConsole
+from stealtime.cli.interruptible import interruptibly
 from stealtime.report.claims.library import published_names
 
 TICK = '[[probes]]\nprobe = "tick"\nduration = "5s"\n'
@@ -283,6 +285,30 @@ def test_help_loads_no_study() -> None:
     ended = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert ended.stdout.endswith("[]\n")
     assert "telephony2011" in ended.stdout
+
+
+def test_what_computes_for_long_is_left_at_once() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    begun, forever = threading.Event(), threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def compute() -> None:
+        begun.set()
+        signal.pthread_kill(main, signal.SIGINT)
+        forever.wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptibly(compute, "computing")
+    assert begun.is_set()
+    assert not forever.is_set()
+    forever.set()
+
+
+def test_what_is_computed_comes_back_with_its_errors() -> None:
+    assert interruptibly(lambda: 3, "computing") == 3
+    with pytest.raises(ZeroDivisionError):
+        interruptibly(lambda: 1 // 0, "computing")
 
 
 class RaisesNothing:

@@ -93,6 +93,7 @@ def generate(
 
     Exit codes: 1 no set was found under the rule.
     """
+    from stealtime.cli.interruptible import interruptibly
     from stealtime.schedulability import generation
     from stealtime.schedulability.task_file import write_task_file
 
@@ -107,7 +108,8 @@ def generate(
         over_utilized=over_utilized,
         fit=fit,
     )
-    sys.stdout.write(write_task_file(generation.generate(recipe)))
+    drawn = interruptibly(partial(generation.generate, recipe), f"drawing {per_cpu * cpus:,} tasks")
+    sys.stdout.write(write_task_file(drawn))
 
 
 def analyze(
@@ -261,6 +263,7 @@ def curve(
 
     Exit codes: 4 a set is not judged.
     """
+    from stealtime.cli.interruptible import interruptibly
     from stealtime.cli.output import data_console, print_document, write_last
     from stealtime.cli.sched_sources import overheads_of, supply_of
     from stealtime.report.page.file import check_place
@@ -269,20 +272,20 @@ def curve(
 
     if output is not None:
         check_place(output.absolute())
-    document = trace_curve(
-        CurveRequest(
-            law=law,
-            periods=periods,
-            deadlines=deadlines,
-            sets=sets,
-            seed=seed,
-            overheads=tuple(one for name in overheads or [] for one in overheads_of(name, machine, statistic)),
-            supply=None if supply is None else supply_of(supply, machine),
-            policy=policy.value,
-            accounting=accounting.value,
-            interrupts="on another CPU" if interrupts_elsewhere else "here",
-        )
+    request = CurveRequest(
+        law=law,
+        periods=periods,
+        deadlines=deadlines,
+        sets=sets,
+        seed=seed,
+        overheads=tuple(one for name in overheads or [] for one in overheads_of(name, machine, statistic)),
+        supply=None if supply is None else supply_of(supply, machine),
+        policy=policy.value,
+        accounting=accounting.value,
+        interrupts="on another CPU" if interrupts_elsewhere else "here",
     )
+    doing = f"analysing {sets:,} sets at each of {len(request.utilizations)} utilizations"
+    document = interruptibly(partial(trace_curve, request), doing)
     if json:
         print_document(document)
     else:

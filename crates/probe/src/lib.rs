@@ -39,15 +39,15 @@ pub mod samples;
 pub mod scheduling;
 mod side_list;
 mod stage;
-mod steal;
+pub mod steal;
 mod switch;
 mod sys;
-mod thread_times;
+pub mod thread_times;
 pub mod throttling;
 pub mod tick;
 pub mod time_line;
 mod trial;
-mod wakeup;
+pub mod wakeup;
 
 pub use error::TrialError;
 pub use rows::{Iteration, Job, Rows};

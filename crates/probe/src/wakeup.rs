@@ -58,12 +58,12 @@ impl Probe for Wakeup {
 
 /// What was counted besides the samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct WakeupCounts {
-    wakeups: u64,
+pub struct WakeupCounts {
+    pub wakeups: u64,
     /// Expiries that passed while the thread was still late for an earlier one.
-    swallowed: u64,
+    pub swallowed: u64,
     /// Wake-ups before their time.
-    early: u64,
+    pub early: u64,
 }
 
 /// A series of wake-ups under way.
@@ -80,9 +80,10 @@ struct Series<'a> {
     has_waited: bool,
 }
 
-/// Measures until the memory is full or the recorder's deadline (in ns of `CLOCK_MONOTONIC`) has passed.
+/// Measures on the calling thread until the memory is full or the recorder's deadline (in ns of `CLOCK_MONOTONIC`) has
+/// passed.
 #[inline(never)]
-fn measure(recorder: &Recorder, interval_ns: u64, duration_ns: u64) -> WakeupCounts {
+pub fn measure(recorder: &Recorder, interval_ns: u64, duration_ns: u64) -> WakeupCounts {
     let now = kernel_clock_ns(KernelClock::Monotonic);
     let origin = now + interval_ns;
     recorder.start(origin, origin.saturating_add(duration_ns));

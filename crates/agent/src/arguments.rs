@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 use stealtime_witness::WitnessCommand;
 
+use crate::check::{self, Check};
 use crate::contend::Contend;
 use crate::guard::Guard;
 use crate::load_alone::Load;
@@ -20,6 +21,9 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Check in 10 s whether this machine is quiet enough, and say who disturbs it: for node checks
+    #[command(after_help = check::EXIT_CODES)]
+    Check(Check),
     #[command(flatten)]
     Probe(ProbeCommand),
     /// Do a fixed amount of work with many tasks, which compete for CPUs, memory and a lock, and show how long it takes

@@ -2,8 +2,8 @@
 //!
 //! One static binary for every platform, so that native and guest are compared with the same machine code.
 //! It is a child process natively and over ssh (`serve`), `/init` of a guest (as process 1), or a tool
-//! without Python (`tick`, `switch`, `wakeup`, `contend`, `rtload`, `load`). What watches from outside (`counter`,
-//! `count`, `ask`, `blackout`, `rtp`) is the crate `stealtime-witness`.
+//! without Python (`check`, `tick`, `switch`, `wakeup`, `contend`, `rtload`, `load`). What watches from outside
+//! (`counter`, `count`, `ask`, `blackout`, `rtp`) is the crate `stealtime-witness`.
 //! `guard` makes a command die with its parent, `restore` puts back what a killed agent had changed,
 //! `discipline` keeps the clock of a guest that is stopped often.
 
@@ -14,6 +14,7 @@ mod alone;
 mod arguments;
 mod cgroup;
 mod channel;
+mod check;
 mod claims;
 mod contend;
 mod cpu_choice;
@@ -36,6 +37,7 @@ mod tables;
 mod trace_table;
 mod tracing;
 
+use std::env;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -48,10 +50,16 @@ use crate::arguments::{Arguments, Command};
 use crate::cgroup::CgroupError;
 
 fn main() -> ExitCode {
-    if process_one::is_process_one() {
+    let line: Vec<String> = env::args_os().map(|one| one.to_string_lossy().into_owned()).collect();
+    if process_one::is_init(&line) {
         return init::run();
     }
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return misused(&error, &line),
+    };
+    let result = match arguments.command {
+        Command::Check(check) => check::run(&check),
         Command::Serve => serve::on_standard_streams(),
         Command::Guard(guard) => guard::run(&guard),
         Command::Clock => alone::clock(),
@@ -68,8 +76,18 @@ fn main() -> ExitCode {
         if !is_broken_pipe(&error) {
             report(&error);
         }
-        stealtime_witness::exit_code(&error)
+        if error.is::<check::Misuse>() { ExitCode::from(2) } else { stealtime_witness::exit_code(&error) }
     })
+}
+
+/// A command line that asks for help, or is wrong. A program that monitors reads of the latter only the exit code and
+/// standard output.
+fn misused(error: &clap::Error, line: &[String]) -> ExitCode {
+    let format = check::Format::of_arguments(line).filter(|format| error.use_stderr() && format.is_for_monitoring());
+    let Some(format) = format else { error.exit() };
+    let text = error.to_string();
+    let said = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("wrong usage");
+    check::failed(format, said.trim_start_matches("error: "))
 }
 
 /// One sentence for a person, on stderr.

@@ -23,7 +23,7 @@ const MAY_USE: [(&str, &[&str]); 22] = [
     ("media", &[]),
     ("console", &["wire"]),
     ("witness", &["console", "media", "memory", "probe", "wire"]),
-    ("agent", &["analysis", "console", "media", "probe", "trace", "wire", "witness"]),
+    ("agent", &["analysis", "attribution", "console", "media", "probe", "trace", "wire", "witness"]),
     ("core", &["analysis", "attribution", "overheads", "owner", "schedulability", "wire"]),
     ("pagetrack", &[]),
     ("fpstate", &[]),

@@ -1,0 +1,53 @@
+"""The check in Nagios and Slurm as they are, with the files of ``contrib``, while a known disturbance goes on."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from known_stalls import known_stalls
+from nagios_daemon import await_service, nagios
+from slurm_node import slurm
+
+from stealtime.lab.platforms.agent_binary import find_agent
+
+pytestmark = pytest.mark.guest
+
+CONTRIB = Path(__file__).parents[2] / "contrib"
+CPU = max(os.sched_getaffinity(0))
+STALL_NS = 90_000_000
+BAR = "60ms"
+"""Between what this machine does by itself and what is injected."""
+
+
+def test_nagios_shows_a_disturbance_with_its_cause(tmp_path: Path) -> None:
+    written = (CONTRIB / "nagios/stealtime.cfg").read_text()
+    services = written.replace("/usr/local/bin/stealtime-agent", str(find_agent()))
+    services = services.replace("--duration 10s", "--duration 2s").replace("!1ms", f"!{BAR}")
+    assert all(one in services for one in (f"{find_agent()} check --format nagios", "--duration 2s", BAR))
+    with known_stalls([CPU], STALL_NS), nagios(tmp_path / "nagios", services) as status:
+        found = await_service(status, within_s=40)
+    assert found["current_state"] == "2", found
+    assert found["plugin_output"].startswith("STEALTIME CRITICAL - "), found
+    assert "preempted by python" in found["plugin_output"], found
+    assert found["performance_data"].startswith("max="), found
+    assert "hint: " in found["long_plugin_output"], found
+
+
+def test_slurm_drains_a_disturbed_node_and_takes_it_back(tmp_path: Path) -> None:
+    # slurmd gives a health check no PATH: all that it needs is named in its settings.
+    settings = tmp_path / "settings"
+    lines = {"STEALTIME_AGENT": find_agent(), "STEALTIME_BAR": BAR, "STEALTIME_DURATION": "2s"}
+    lines |= {"STEALTIME_RESUME": "yes", "SLURM_CONF": tmp_path / "slurm/slurm.conf"}
+    settings.write_text("".join(f"export {name}={value}\n" for name, value in lines.items()))
+    program = tmp_path / "health-check"
+    program.write_text(f"#!/bin/sh\nSTEALTIME_SETTINGS={settings} exec {CONTRIB / 'slurm/stealtime-health-check'}\n")
+    program.chmod(0o755)
+    assert shutil.which("slurmd")
+    with slurm(tmp_path / "slurm", program, every_s=4) as cluster:
+        assert cluster.await_state("IDLE", within_s=30) == ""
+        with known_stalls([CPU], STALL_NS):
+            reason = cluster.await_state("IDLE+DRAIN", within_s=30)
+        assert reason.startswith("stealtime: CRITICAL: "), reason
+        assert "preempted by python" in reason, reason
+        assert cluster.await_state("IDLE", within_s=40) == ""

@@ -14,6 +14,7 @@ from stealtime.blackout import document as blackout
 from stealtime.campaigns.model import Campaign
 from stealtime.capacity import document as advice
 from stealtime.capacity.rules import RuleBook
+from stealtime.check import document as check
 from stealtime.doctor import document as doctor
 from stealtime.protect import recovery, status
 from stealtime.protect.host_file import HostFile
@@ -97,6 +98,7 @@ DOCUMENTS = {
         JsonDocument("doctor", doctor.DoctorDocument, doctor.SCHEMA_VERSION),
         JsonDocument("advise", advice.AdviceDocument, advice.SCHEMA_VERSION, "stealtime advise --json"),
         JsonDocument("blackout", blackout.WatchDocument, blackout.SCHEMA_VERSION, "stealtime blackout --json"),
+        JsonDocument("check", check.CheckDocument, check.SCHEMA_VERSION, "stealtime check --json"),
         JsonDocument("analysis", sched.AnalysisDocument, sched.SCHEMA_VERSION, "stealtime sched analyze --json"),
         JsonDocument("curve", sched.CurveDocument, sched.SCHEMA_VERSION, "stealtime sched curve --json"),
         JsonDocument("status", status.StatusDocument, status.SCHEMA_VERSION, "stealtime protect status --json"),

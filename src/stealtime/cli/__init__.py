@@ -127,6 +127,7 @@ def _application() -> typer.Typer:
     from stealtime.cli import (
         advise,
         blackout,
+        check,
         commands,
         compare,
         doctor,
@@ -150,7 +151,7 @@ def _application() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     application.callback()(_options)
-    commands.add(application, doctor.doctor)
+    commands.add(application, doctor.doctor, check.check)
     commands.add(application, run.run, shown_as=listing.WithCampaigns)
     commands.add(application, ls.ls, show.show, report.report)
     commands.add(application, compare.compare, shown_as=listing.WithPublished)

@@ -23,6 +23,7 @@ class File(StrEnum):
     DOCTOR = "doctor"
     ADVISE = "advise"
     BLACKOUT = "blackout"
+    CHECK = "check"
     ANALYSIS = "analysis"
     CURVE = "curve"
     STATUS = "status"
@@ -37,8 +38,8 @@ def schema(
             help="A file that you write: campaign: `stealtime run` reads it; vm: `protect start`; host: `protect "
             "host`; rules: `stealtime advise --rules`; bars: `stealtime show --accept`; tasks: `stealtime sched "
             "analyze`; overheads: its --overheads. Or what a command prints with --json: show, and acceptance and "
-            "tails of it, published (`stealtime compare`), doctor, advise, blackout, analysis and curve (`stealtime "
-            "sched`), status and recover (`stealtime protect`).",
+            "tails of it, published (`stealtime compare`), doctor, advise, blackout, check, analysis and curve "
+            "(`stealtime sched`), status and recover (`stealtime protect`).",
             show_default=False,
             show_choices=False,
         ),

@@ -12,7 +12,7 @@ import os
 import shlex
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +116,37 @@ class SshPlatform:
                         )
                     finally:
                         await channel.shutdown()
+
+    async def run_agent(self, arguments: Sequence[str], on_line: Callable[[str], None]) -> tuple[int, str]:
+        """Copy the agent there, run it once, remove it, and give its exit code and standard output.
+
+        Args:
+            arguments: Of the agent, which ends by itself, or when its standard input is closed with the connection.
+            on_line: Is told each line of its standard error.
+
+        Raises:
+            MachineError: It cannot be run there.
+        """
+        content = await asyncio.to_thread(find_agent().read_bytes)
+        async with self.connect() as connection:
+            await self._look(connection)
+            async with self._remote_folder(connection) as folder:
+                remote_agent = f"{folder}/stealtime-agent"
+                await self._copy(connection, content, remote_agent)
+                shell = MarkedShell()
+                remove = shlex.quote(f"rm -rf -- {shlex.quote(folder)}")
+                script = f"trap {remove} EXIT; {shlex.join([remote_agent, *arguments])}"
+                try:
+                    process = await connection.create_process(shell.command(script), encoding=None)
+                    output, _ = await asyncio.gather(process.stdout.read(), _tell_lines(process.stderr, on_line))
+                    await process.wait_closed()
+                except (asyncssh.Error, OSError) as error:
+                    raise self._error(f"the agent on {self.host} was lost: {error}", "is the link cut?") from error
+        told = shell.output(_text(output))
+        if told is None or process.exit_status is None:
+            said = _exit_text(process) or "the session is closed"
+            raise self._error(f"the agent on {self.host} told nothing: {said}", f"is {folder} mounted noexec?")
+        return process.exit_status, told
 
     @asynccontextmanager
     async def connect(self, lost_after_s: float | None = None) -> AsyncIterator[asyncssh.SSHClientConnection]:
@@ -341,6 +372,11 @@ class _SshMachine:
     async def hypervisor_counters(self) -> CountersLook | Absent:
         """None: a virtual machine or not, its host is not ours to ask."""
         return Absent(absent="the host of a machine over ssh is not asked")
+
+
+async def _tell_lines(stderr: "asyncssh.SSHReader[bytes]", on_line: Callable[[str], None]) -> None:
+    async for line in stderr:
+        on_line(_text(line))
 
 
 def _exit_text(process: "asyncssh.SSHClientProcess[bytes]") -> str | None:

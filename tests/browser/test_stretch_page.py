@@ -44,6 +44,7 @@ def show(playwright: Playwright, tmp_path: Path) -> Iterator[Show]:
         path.write_text(render(Run.open(known.folder).manifest, (), [part], Limits((), (), (), ())))
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(path.as_uri())
+        page.evaluate("() => { for (const one of document.querySelectorAll('details')) one.open = true; }")
         return page
 
     yield showing

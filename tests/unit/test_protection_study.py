@@ -21,8 +21,9 @@ from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.planner import plan
 from stealtime.hosts.clock_offset import SAME_CLOCK
-from stealtime.hosts.counting import see_protected, unanswered_protocols
+from stealtime.hosts.counting import see_protected
 from stealtime.hosts.guest import Guest, ProtectionLostError
+from stealtime.hosts.silences import answered_again, unanswered_protocols
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.status import MemberStatus
 from stealtime.report.page.html import write_report
@@ -34,6 +35,7 @@ from stealtime.store.run import find_run
 from stealtime.studies import protection
 from stealtime.studies.protection import driver
 from stealtime.studies.protection.figures import ProtectionFigures
+from stealtime.studies.protection.page.pictures import failover_figure, round_trip_figure
 from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
@@ -84,7 +86,8 @@ class ScriptedDriver:
         return Failover(
             requests=51, acknowledged=50, violations=self.violations, checkpoints=checkpoints, host="a",
             silence_tcp_ns=(300 + number) * MS, silence_udp_ns=200 * MS, fault_to_running_ns=80 * MS,
-            decision_to_running_ns=9 * MS, tcp_lived=not self.violations, pages_wrong=0, retries=self.retries,
+            decision_to_running_ns=9 * MS, fault_to_answer_tcp_ns=(290 + number) * MS,
+            tcp_lived=not self.violations, pages_wrong=0, retries=self.retries,
             clock_error_ns=self.clock_error_ns,
         )  # fmt: skip
 
@@ -222,6 +225,45 @@ def test_it_has_a_section_of_the_page_and_lines_of_a_table(
     assert stealtime("export", "last", "--csv", str(tmp_path / "csv")).code == 0
     (head, *lines) = csv.DictReader((tmp_path / "csv/summary.csv").read_text().splitlines())
     assert {line["silence_tcp_ns"] for line in [head, *lines]} == {"301000000.0", ""}
+
+
+def test_its_page_has_a_time_line_of_a_failover_and_round_trips_by_mode(
+    stealtime: Command, played: ScriptedDriver, runs: Path
+) -> None:
+    assert stealtime("run", "protection").code == 0
+    cells = [one for one in summarize(find_run("last", runs)).cells if isinstance(one, ProtectionFigures)]
+    failover = failover_figure([one for one in cells if one.probe == "failover"])
+    assert failover is not None
+    assert [group.title for group in failover.groups] == ["killed 100ms net", "silent 100ms net"]
+    rows = {row.name: row for row in failover.groups[0].rows}
+    # All of the repetition with the middle silence, which is the third of four.
+    assert (rows["standby decides"].at, rows["guest runs"].at) == (71 * MS, 80 * MS)
+    assert (rows["TCP silent"].low, rows["TCP silent"].high) == (-10 * MS, 293 * MS)
+    assert rows["TCP silent"].words == "303 ms, until +293 ms"
+    assert (rows["UDP silent"].high, rows["UDP silent"].words) == (None, "200 ms; when was not stored")
+    trips = round_trip_figure([one for one in cells if one.probe == "roundtrip"])
+    assert trips is not None
+    assert [(group.title, [row.name for row in group.rows]) for group in trips.groups] == [
+        ("TCP", ["off", "100ms net"]),
+        ("UDP", ["off", "100ms net"]),
+    ]
+    assert trips.groups[0].rows[0].words == "1.02 ms; 99 % within 2.05 ms"
+    page = (find_run("last", runs).folder / "report.html").read_text()
+    assert page.index('aria-label="Time line of a failover"') < page.index('<details class="table">')
+
+
+def test_when_answers_came_again_is_that_of_the_longest_silence() -> None:
+    def flow(protocol: str, *silences: tuple[int, int, bool]) -> dict[str, Any]:
+        told = [{"start_monotonic_ns": start, "length_ns": ns, "ended": ended} for start, ns, ended in silences]
+        return {"protocol": protocol, "silences": told}
+
+    flows = [
+        flow("tcp", (100, 50, True), (900, 300, True)),
+        flow("tcp", (950, 290, True)),
+        flow("udp", (990, 700, False)),
+    ]
+    assert answered_again(flows, 1_000) == {"fault_to_answer_tcp_ns": 200}
+    assert answered_again([flow("udp")], 1_000) == {}
 
 
 def test_a_protocol_over_which_nothing_is_answered_any_more_is_named() -> None:

@@ -206,7 +206,7 @@ def test_every_kind_of_cause_has_a_look() -> None:
 
 
 def test_page_tells_rule_time_line_losses_and_views(page: str) -> None:
-    section = page[page.index('id="causes"') : page.index('id="figures"')]
+    section = page[page.index('id="causes"') : page.index('id="summary"')]
     for words in (
         RULE,
         "exchanges, refined by 812 paired events, error at most 412 ns",

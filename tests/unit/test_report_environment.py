@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,11 +7,11 @@ from latency_page import content_of
 from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime.lab.platforms.affinity import HostThread
-from stealtime.report import environment
+from stealtime.report import environment, notation
 from stealtime.store.model import NeighbourRecord
 from stealtime.store.run import Run
-from stealtime.studies.latency.page.answer import answer
 from stealtime.studies.latency.page.content import ReportContent
+from stealtime.studies.latency.page.ratios import OVERHEAD_WORDS, RATIO_WORDS, cost_figure
 from stealtime.wire.load import CpuLoad, LoadRequest
 
 
@@ -61,22 +62,46 @@ def test_cpus_are_written_as_the_kernel_does(cpus: list[int], text: str) -> None
     assert environment.cpu_list(cpus) == text
 
 
-def test_answer_names_every_virtual_platform_once(content: ReportContent) -> None:
-    answers = answer(content)
-    assert [one.platform for one in answers] == ["uml", "qemu-tcg-paravirt"]
-    for one in answers:
-        assert [sentence.rpartition("(")[2] for sentence in one.sentences] == ["2 threads).", "10 threads)."]
+def test_costs_are_drawn_for_every_platform_of_every_probe(content: ReportContent) -> None:
+    (scenario,) = content.scenarios
+    drawn = cost_figure(content, scenario)
+    assert drawn is not None
+    figure, words = drawn
+    # One repetition has no interval, hence no ratio: the overheads themselves are drawn, native's too.
+    assert words == OVERHEAD_WORDS
+    assert [[row.name for row in group.rows] for group in figure.groups] == [["native", "uml", "qemu-tcg-paravirt"]] * 2
 
 
-def test_answer_of_several_scenarios_names_the_worst_and_the_best(tmp_path: Path) -> None:
+def test_scenarios_have_a_figure_each_and_one_axis(tmp_path: Path) -> None:
     cell = SyntheticCell("uml", "switch", {"threads": 2}, 200.0, 1e5, 0.5, 2_000, scenario="one-to-one")
     worse = replace(cell, scenario="contention-cpu", worst_ns=9e5)
-    run = Run.open(write_synthetic_run(tmp_path / "run", cells=[cell, worse]).folder)
-    (cost,) = answer(content_of(run))
-    (sentence,) = cost.sentences
-    assert "in the worst scenario, contention-cpu; in the best one, one-to-one, " in sentence
-    assert "the longest by 900 µs" in sentence
-    assert sentence.endswith("the longest by 99.8 µs.")
+    content = content_of(Run.open(write_synthetic_run(tmp_path / "run", cells=[cell, worse]).folder))
+    figures = [drawn[0] for scenario in content.scenarios if (drawn := cost_figure(content, scenario)) is not None]
+    assert len({figure.axis for figure in figures}) == 1
+    words = [row.words for figure in figures for group in figure.groups for row in group.rows]
+    assert sorted(one.rpartition("longest ")[2] for one in words) == ["900 µs", "99.8 µs"]
+
+
+def test_ratios_are_drawn_where_there_are_any_and_native_is_named(tmp_path: Path) -> None:
+    native = SyntheticCell("native", "switch", {"threads": 2}, 200.0, 1e5, 0.5, 4_000)
+    cells = [
+        replace(native, platform=platform, floor_ns=floor_ns, repetition=number, tick_cost_ns=10 * floor_ns)
+        for platform, floor_ns in (("native", 200.0), ("uml", 800.0))
+        for number in range(1, 6)
+    ]
+    content = content_of(Run.open(write_synthetic_run(tmp_path / "run", cells=cells).folder))
+    drawn = cost_figure(content, content.scenarios[0])
+    assert drawn is not None
+    figure, words = drawn
+    assert words == RATIO_WORDS
+    (group,) = figure.groups
+    assert "; native " in group.title
+    (row,) = group.rows
+    ratio = content.groups[0].rows[1].tail_ratio
+    assert ratio is not None
+    assert (row.low, row.at, row.high) == tuple(math.log10(one) for one in (ratio.low, ratio.value, ratio.high))
+    assert row.words.startswith(f"{notation.ratio(ratio.value)} (")
+    assert figure.level == 0.0, "as natively"
 
 
 def test_question_names_the_policy_that_the_threads_had(content: ReportContent) -> None:

@@ -95,7 +95,7 @@ def test_a_cell_that_was_not_alone_is_marked_wherever_it_is_told(
     html = page.read_text()
     assert "nothing beside it" not in html
     assert "Others ran on the CPUs that were measured" in html
-    answer = html[html.index('<section id="answer"') : html.index("In words")]
+    answer = html[html.index('<section id="answer"') : html.index('<section id="figures"')]
     assert "<td" in answer
     assert "<b>" not in answer[answer.index("<tbody>") : answer.index("</tbody>")], "no figure of these is bold"
     document = json.loads(stealtime("compare", "last", "last", "--json").out)

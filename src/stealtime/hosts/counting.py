@@ -4,7 +4,7 @@ import json
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -151,18 +151,3 @@ def violations_of(seen: Mapping[str, Any]) -> dict[str, int]:
     kinds = Counter(str(finding["kind"]) for finding in seen["violations"])
     unlisted = int(seen["violations_total"]) - kinds.total()
     return dict(kinds) | ({"others": unlisted} if unlisted > 0 else {})
-
-
-def unanswered_protocols(flows: Sequence[Mapping[str, Any]], open_after_s: float) -> tuple[str, ...]:
-    """Name the protocols of which a flow was never answered, or not any more when the client ended.
-
-    Args:
-        flows: As ``stealtime-agent count --json`` tells them, with their longer silences.
-        open_after_s: A silence that lasted longer than that at the end is one: the last answer may be on its way.
-    """
-
-    def is_open(silence: Mapping[str, Any]) -> bool:
-        return not silence["ended"] and silence["length_ns"] / 1e9 > open_after_s
-
-    silent = [flow["protocol"] for flow in flows if not flow["acknowledged"] or any(map(is_open, flow["silences"]))]
-    return tuple(sorted(set(silent)))

@@ -18,6 +18,14 @@ def duration(nanoseconds: float | None, digits: int = 4) -> str:
     return f"{_significant(nanoseconds / size, digits)} {unit}"
 
 
+def signed_duration(nanoseconds: float, digits: int = 3) -> str:
+    """Write a time before or after something: ``+124 ms``."""
+    if nanoseconds == 0:
+        return "0"
+    sign = "\N{MINUS SIGN}" if nanoseconds < 0 else "+"
+    return f"{sign}{duration(abs(nanoseconds), digits)}"
+
+
 def trimmed_duration(nanoseconds: int) -> str:
     """Write a duration that somebody chose, without zeros that would only say how exact a measurement is: ``68 µs``."""
     number, _, unit = duration(nanoseconds, 9).partition(" ")

@@ -1,4 +1,4 @@
-"""The part of the page about a study that declares its figures: its tables, and whatever it draws besides."""
+"""The part of the page about a study that declares its figures: whatever it draws, then its tables."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from stealtime.report.catalogue.cell import CatalogueCell
 from stealtime.report.catalogue.rows import remarks_of, tables_of
 from stealtime.report.catalogue.shown import ShownStudy
 from stealtime.report.page.section import Section
-from stealtime.report.page.tables import html_of
+from stealtime.report.page.tables import folded_html_of, html_of
 from stealtime.report.page.templates import rendered, templates_of
 
 
@@ -20,18 +20,24 @@ def section_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> Section:
     _, names = study.names(cells)
     limits = [f"{name}: {text}" for cell, name in zip(cells, names, strict=True) for text in cell.limits]
     pictures = study.pictures(cells)
+    is_drawn = bool(pictures.body.strip() or pictures.further)
     values = {
         "identity": study.name,
         "title": catalogue.title,
         "tables": tables_of(study, cells),
-        "html_of": html_of,
+        # Without a picture the tables are what there is to see.
+        "html_of": folded_html_of if is_drawn else html_of,
+        "is_folded": is_drawn,
         "remarks": [*remarks_of(study, cells), *limits],
         "pictures": pictures.body,
     }
+    own = rendered(templates_of("stealtime.report.catalogue"), "section.html.jinja", values)
+    # A picture comes before tables, also where a section of its own has the only ones.
+    parts = (own, pictures.further) if pictures.body.strip() else (pictures.further, own)
     return Section(
         question=catalogue.question,
         links=((study.name, catalogue.title), *pictures.links),
-        body=rendered(templates_of("stealtime.report.catalogue"), "section.html.jinja", values) + pictures.further,
+        body=Markup().join(parts),
         style=pictures.style,
         contents=catalogue.contents,
     )

@@ -41,5 +41,5 @@ class ShownStudy(ABC):
         return ()
 
     def pictures(self, _cells: Sequence[Any]) -> Pictures:
-        """Draw what the page shows below the tables."""
+        """Draw what the page shows above the tables."""
         return Pictures()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from stealtime.report.page.line_figure import Axis
+from stealtime.report.page.line_figure import Axis, room_for
 from stealtime.report.page.templates import rendered, templates_of
 from stealtime.report.palette import Look
 
@@ -41,6 +41,11 @@ class BarFigure:
     bars: tuple[Bar, ...]
     looks: dict[str, Look]
     """Of each part, in the order of the legend."""
+
+    @property
+    def left(self) -> float:
+        """The width that the titles take."""
+        return room_for([bar.title for bar in self.bars])
 
     def pieces(self, bar: Bar) -> list[tuple[Part, float, float]]:
         """Give each part of a bar with its left end and its width."""

@@ -16,6 +16,14 @@ from stealtime.report.palette import Look
 WIDTH = 720.0
 """Of the drawing area, in the units of the SVG."""
 HEIGHT = 320.0
+LETTER = 7.2
+"""The width of a letter, in the units of the SVG: a little more than that of most."""
+_LEADER = 18.0
+"""From the end of a line to its label."""
+_LABEL = 15.0
+"""The height of a label."""
+_LONGEST_LABEL = 26
+"""Letters of a name that stands at the end of its line; longer ones are numbers there, and the legend has the names."""
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _DASHES = {
     "solid": "",
@@ -25,7 +33,7 @@ _DASHES = {
     "longdash": "14 5",
     "longdashdot": "14 4 2 4",
 }
-_MARKS = {
+MARKS = {
     "circle": "M -4 0 a 4 4 0 1 0 8 0 a 4 4 0 1 0 -8 0 z",
     "square": "M -4 -4 h 8 v 8 h -8 z",
     "triangle-up": "M 0 -5 l 5 9 h -10 z",
@@ -81,7 +89,7 @@ class Line:
 
     @property
     def mark(self) -> str:
-        return _MARKS[self.look.symbol]
+        return MARKS[self.look.symbol]
 
     @property
     def pieces(self) -> list[list[Point]]:
@@ -95,6 +103,24 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Label:
+    """The name of a line at its end."""
+
+    words: str
+    line: Line
+    x: float
+    y: float
+    """Where the line ends."""
+    at: float
+    """The height at which the words stand, apart from those of the other lines."""
+
+    @property
+    def left(self) -> float:
+        """Where the words begin."""
+        return self.x + _LEADER
+
+
+@dataclass(frozen=True)
 class LineFigure:
     """Several lines on common axes."""
 
@@ -105,6 +131,26 @@ class LineFigure:
     lines: tuple[Line, ...]
     levels: tuple[tuple[float, str], ...] = field(default=())
     """Horizontal lines that mean something, and their words."""
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether its lines are numbers at their ends, as a name is too long to stand there."""
+        return any(len(line.name) > _LONGEST_LABEL for line in self.lines)
+
+    def labels(self) -> list[Label]:
+        """Name each line where it ends; names that would meet stand below each other."""
+        words = [str(number) if self.is_numbered else line.name for number, line in enumerate(self.lines, 1)]
+        drawn = [(name, line) for name, line in zip(words, self.lines, strict=True) if line.pieces]
+        ends = [(name, line, *self.place(line.pieces[-1][-1])) for name, line in drawn]
+        heights = spread([y for _, _, _, y in ends], _LABEL, 0.0, HEIGHT)
+        return [Label(*end, at=round(at, 2)) for end, at in zip(ends, heights, strict=True)]
+
+    @property
+    def room(self) -> float:
+        """The width that the labels take right of the drawing."""
+        # Beside each other figures are smaller, and have larger letters.
+        ends = (one.x + _LEADER + 4.0 + 1.4 * LETTER * len(one.words) for one in self.labels())
+        return max(20.0, max(ends, default=0.0) - WIDTH)
 
     def place(self, point: Point) -> tuple[float, float]:
         return round(self.across(point.x), 2), round(self.down(point.y), 2)
@@ -134,6 +180,24 @@ class LineFigure:
 def draw(figure: LineFigure) -> Markup:
     values = {"figure": figure, "width": WIDTH, "height": HEIGHT}
     return rendered(templates_of("stealtime.report.page"), "line_figure.html.jinja", values)
+
+
+def spread(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Give as many values, in the same order, each at least a gap from the next, all between two ends if they fit."""
+    order = sorted(range(len(values)), key=lambda index: values[index])
+    placed, least, most = list(values), low, high
+    for index in order:
+        placed[index] = max(placed[index], least)
+        least = placed[index] + gap
+    for index in reversed(order):
+        placed[index] = min(placed[index], most)
+        most = placed[index] - gap
+    return placed
+
+
+def room_for(names: Sequence[str]) -> float:
+    """Give the width that names take which stand left of a drawing, in the units of the SVG."""
+    return round(16.0 + LETTER * max((len(name) for name in names), default=0), 1)
 
 
 def duration_axis(title: str, values_ns: Sequence[float]) -> Axis:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 @dataclass(frozen=True)
 class Pictures:
-    """What a study draws below its tables."""
+    """What a study draws above its tables."""
 
     body: Markup = field(default_factory=Markup)
     further: Markup = field(default_factory=Markup)

@@ -29,13 +29,14 @@ _FAILOVER = plain(
     fault_to_running_ns="fault to running",
     decision_to_running_ns="decision to running",
 )
+_ANSWERED = plain(fault_to_answer_tcp_ns="fault to answer, TCP", fault_to_answer_udp_ns="fault to answer, UDP")
 _TRIPS = plain(tcp_p50_ns="TCP, median", tcp_p99_ns="TCP, 99 %", udp_p50_ns="UDP, median", udp_p99_ns="UDP, 99 %")
 
 CATALOGUE = Catalogue(
     title="Protection",
     question="Can the workload survive its host, and what does that cost?",
     probes={
-        "failover": ProbeFigures(Failover, {**_FAILOVER, **_OF_BOTH, **counts("pages_wrong")}),
+        "failover": ProbeFigures(Failover, {**_FAILOVER, **_ANSWERED, **_OF_BOTH, **counts("pages_wrong")}),
         "roundtrip": ProbeFigures(RoundTrips, {**_TRIPS, **_OF_BOTH}),
     },
     tables=(

@@ -10,11 +10,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
-from stealtime.hosts.counting import Watched, ask, counting, counting_machine, counts_of, unanswered_protocols, watch
+from stealtime.hosts.counting import Watched, ask, counting, counting_machine, counts_of, watch
 from stealtime.hosts.guest import Guest, lose_host
 from stealtime.hosts.host import Death
 from stealtime.hosts.reusing_driver import GuestDriver
 from stealtime.hosts.setting_up import refuse_hosts, set_up_hosts
+from stealtime.hosts.silences import answered_again, unanswered_protocols
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.epochs import summarize_epochs
 from stealtime.studies.protection.probes import FailoverParameters, ProtectedParameters
@@ -86,6 +87,7 @@ def _fail_over(guest: Guest, death: Death, duration_s: float) -> Failover:
         silence_udp_ns=seen["longest_outage_ns"]["udp"],
         fault_to_running_ns=fault.running_ns - fault.struck_ns,
         decision_to_running_ns=fault.running_ns - fault.detected_ns,
+        **answered_again(seen["flows"], fault.struck_ns),
         clock_error_ns=fault.error_ns,
         unanswered_protocols=unanswered_protocols(seen["flows"], _AFTER_S / 2),
         tcp_lived=bool(seen["tcp_lived"]),

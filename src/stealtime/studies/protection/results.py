@@ -67,6 +67,9 @@ class Failover(_Counted):
     """Until the guest ran again."""
     decision_to_running_ns: int
     """Of it, from when the standby had won the register."""
+    fault_to_answer_tcp_ns: int | None = None
+    """Until the answer that ended that longest time; None where none did, it was short, or before version 0.3."""
+    fault_to_answer_udp_ns: int | None = None
     clock_error_ns: int = 0
     """How far the times between the fault and the guest can be off, where other hosts' clocks told them."""
     unanswered_protocols: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ class ProtectionStudy(CatalogueStudy):
     catalogue = CATALOGUE
     answer = late("answer:answer_of")
     figures = late("figures:ProtectionFigures")
+    pictures = late("page.pictures:pictures")
 
 
 STUDY = ProtectionStudy()

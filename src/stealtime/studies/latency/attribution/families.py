@@ -39,12 +39,12 @@ _UNKNOWN = "not known"
 
 LOOKS = {
     "timer_tick": CauseLook("timer tick", _MACHINE, "#0072b2", "#56b4e9"),
-    "interrupt": CauseLook("other interrupt", _MACHINE, "#0e8a7d", "#34c8b4"),
-    "softirq": CauseLook("softirq", _MACHINE, "#5b8a12", "#a9cf5c"),
+    "interrupt": CauseLook("other interrupt", _MACHINE, "#0c8074", "#34c8b4"),
+    "softirq": CauseLook("softirq", _MACHINE, "#548010", "#a9cf5c"),
     "thread": CauseLook("other thread", _MACHINE, "#2f4b9c", "#8fa4ff"),
-    "neighbour": CauseLook("preempted by a neighbour", _HOST, "#d2500a", "#ff8c42"),
+    "neighbour": CauseLook("preempted by a neighbour", _HOST, "#c54a08", "#ff8c42"),
     "host_preempted": CauseLook("preempted by others", _HOST, "#b0487f", "#e394bf"),
-    "host_interrupt": CauseLook("host interrupt", _HOST, "#927300", "#e5c83b"),
+    "host_interrupt": CauseLook("host interrupt", _HOST, "#8a6d00", "#e5c83b"),
     "vm_exit": CauseLook("VM exit or emulation", _HOST, "#6a3fb5", "#b69cf0"),
     RT_THROTTLING: CauseLook("RT throttling", "a scheduler's limit", "#b3001f", "#ff6b78"),
     "quota_throttling": CauseLook("quota throttling", "a scheduler's limit", "#7a4520", "#cf9a6e"),

@@ -84,6 +84,10 @@ def _measure(
     summary: CellSummary, trials: Sequence[Trial], identity: str, buckets: int, readings: Sequence[HostReading]
 ) -> _Measured | None:
     """Draw the figures of a cell; None where no repetition can be read."""
+    # Repetitions whose clocks differ cannot be pooled; the worst one then speaks for the cell, which is invalid.
+    stats = summary.stats or max(
+        (trial.stats for trial in summary.trials if trial.stats is not None), key=lambda one: one.max_ns, default=None
+    )
     records: list[TrialRecord] = []
     figures: list[FigureSeries] = []
     for trial in trials:
@@ -91,14 +95,12 @@ def _measure(
         if series is None:
             continue
         name = f"{identity}-{trial.record.repetition}"
-        figures.append(_figure_series(trial.record, series, name, buckets, bands_of(trial, readings)))
+        # A cell has one floor, that of its table, in the figures of all its repetitions.
+        floor_ns = None if stats is None else stats.floor_ns
+        figures.append(_figure_series(trial.record, series, name, buckets, bands_of(trial, readings), floor_ns))
         records.append(trial.record)
-    if not records:
+    if not records or stats is None:
         return None
-    # Repetitions whose clocks differ cannot be pooled; the worst one then speaks for the cell, which is invalid.
-    stats = summary.stats or max(
-        (trial.stats for trial in summary.trials if trial.stats is not None), key=lambda one: one.max_ns
-    )
     return _Measured(summary, stats, records[0].cell, tuple(records), tuple(figures))
 
 
@@ -113,7 +115,7 @@ def _samples_of(trial: Trial) -> Series | None:
 
 
 def _figure_series(
-    record: TrialRecord, series: Series, identity: str, buckets: int, bands: Bands | None
+    record: TrialRecord, series: Series, identity: str, buckets: int, bands: Bands | None, floor_ns: float | None
 ) -> FigureSeries:
     summary = series.summary()
     envelope = _envelope(series, buckets, summary["span_s"])
@@ -125,7 +127,7 @@ def _figure_series(
         "repetition": record.repetition,
         "label": record.cell.platform if record.repetition == 1 else f"{record.cell.platform} r{record.repetition}",
         "count": summary["count"],
-        "floor_ns": summary["floor_ns"],
+        "floor_ns": summary["floor_ns"] if floor_ns is None else floor_ns,
         "max_ns": summary["max_ns"],
         "max_at_s": summary["max_at_s"],
         "envelope": {**envelope.description, "element": f"{identity}-envelope"},

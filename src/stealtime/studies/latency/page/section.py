@@ -1,10 +1,11 @@
-"""What the report shows of latencies: the answer, tables, figures and causes."""
+"""What the report shows of latencies: what they cost, figures, causes and tables."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.report import notation
+from stealtime.report.page.dot_figure import draw_dots
 from stealtime.report.page.parts import hypervisor_section, published_section
 from stealtime.report.page.section import Section
 from stealtime.report.page.templates import rendered, source, templates_of
@@ -13,10 +14,10 @@ from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.model import own_part
 from stealtime.studies.latency.attribution import families
 from stealtime.studies.latency.attribution.cells import TINY_SHARE, Causes, gather_causes
-from stealtime.studies.latency.page.answer import answer
 from stealtime.studies.latency.page.content import ReportContent
 from stealtime.studies.latency.page.gather import gather
 from stealtime.studies.latency.page.periodic import Periodic, gather_periodic
+from stealtime.studies.latency.page.ratios import cost_figure
 from stealtime.studies.latency.page.spikes import drawings, worst_spikes
 from stealtime.studies.latency.wording import cause_wording, wording
 from stealtime.studies.latency.wording.held_back import held_back_sentences
@@ -60,7 +61,8 @@ def section(content: ReportContent, causes: Causes, periodic: Periodic) -> Secti
         "periodic": periodic,
         "published": published,
         "manifest": content.manifest,
-        "answer": answer(content),
+        "costs": [(scenario, cost_figure(content, scenario)) for scenario in content.scenarios],
+        "draw_dots": draw_dots,
         "hypervisor": hypervisor,
         "held_back": held_back_sentences(content.summary.cells),
         "no_interval": no_interval_sentences(content.summary.cells),
@@ -87,16 +89,17 @@ def section(content: ReportContent, causes: Causes, periodic: Periodic) -> Secti
 
 
 def _links(content: ReportContent, *, has_published: bool, has_hypervisor: bool) -> Iterator[tuple[str, str]]:
-    yield from (("answer", "Answer"), ("summary", "Table"))
-    if has_published:
-        yield "published", "Published"
-    if has_hypervisor:
-        yield "hypervisor", "Hypervisor"
-    yield "causes", "Whose fault"
+    yield "answer", "Cost"
     if len(content.scenarios) == 1:
         yield from ((group.identity, group.title) for group in content.groups)
     elif content.groups:
         yield "figures", "Figures"
+    yield "causes", "Whose fault"
+    yield "summary", "Table"
+    if has_published:
+        yield "published", "Published"
+    if has_hypervisor:
+        yield "hypervisor", "Hypervisor"
 
 
 def _embedded(content: ReportContent) -> dict[str, Any]:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from stealtime.report import notation
 from stealtime.report.page.bar_figure import Bar, BarFigure
 from stealtime.report.page.bar_figure import Part as BarPart
+from stealtime.report.page.dot_figure import DotFigure, Group
+from stealtime.report.page.dot_figure import Row as DotRow
 from stealtime.report.page.line_figure import Axis, Line, LineFigure, Point, decades, duration_axis, round_values
-from stealtime.report.palette import distinct_looks
+from stealtime.report.palette import distinct_looks, looks_of
 from stealtime.schedulability.measured import MeasuredCondition, Statistic, equal_count, statistic_of
 from stealtime.studies.realtime.analysis.decomposition import PARTS, Decomposition
 from stealtime.studies.realtime.analysis.model import RealTimeCell
@@ -114,13 +116,13 @@ def part_bars(
 
 def missed_figure(cells: Sequence[RealTimeCell]) -> LineFigure | None:
     """Draw the share of jobs that missed their deadline against tasks drawn; None where fewer than two numbers were."""
-    series: dict[str, list[tuple[int, RealTimeCell]]] = {}
+    series: dict[tuple[str, ...], list[tuple[int, RealTimeCell]]] = {}
     for cell in cells:
         drawn = cell.parameters.get("tasks_per_cpu")
         if isinstance(drawn, int) and cell.missed_share is not None:
             rest = {key: value for key, value in cell.parameters.items() if key != "tasks_per_cpu"}
             words = describe({**rest, "tasks_per_cpu": "n"}).removeprefix("n tasks ")
-            series.setdefault(f"{cell.platform}, {cell.scenario}, {words}", []).append((drawn, cell))
+            series.setdefault((cell.platform, cell.scenario, words), []).append((drawn, cell))
     counts = [count for own in series.values() for count, _ in own]
     if len(set(counts)) < 2:
         return None
@@ -129,8 +131,8 @@ def missed_figure(cells: Sequence[RealTimeCell]) -> LineFigure | None:
     ]
     high = max(0.01, *ends)
     lines = []
-    for (name, own), look in zip(series.items(), distinct_looks(len(series)), strict=True):
-        points = []
+    for (key, own), look in zip(series.items(), distinct_looks(len(series)), strict=True):
+        name, points = _differing(key, list(series)), []
         for count, cell in sorted(own, key=lambda pair: pair[0]):
             share = cell.missed_share
             assert share is not None  # noqa: S101 - as chosen above
@@ -143,4 +145,34 @@ def missed_figure(cells: Sequence[RealTimeCell]) -> LineFigure | None:
         _count_axis(counts),
         Axis("jobs that missed their deadline", 0.0, high, ticks),
         tuple(lines),
+    )
+
+
+def _differing(key: tuple[str, ...], keys: Sequence[tuple[str, ...]]) -> str:
+    """Name a line by what is not the same of all."""
+    differing = [
+        part for part, all_of_them in zip(key, zip(*keys, strict=True), strict=True) if len(set(all_of_them)) > 1
+    ]
+    return ", ".join(differing or key[:1])
+
+
+def missed_dots(cells: Sequence[RealTimeCell]) -> DotFigure | None:
+    """Draw the same share, a row for each cell, where its numbers of tasks make no line; None without any."""
+    shown = [(cell, share) for cell in cells if (share := cell.missed_share) is not None]
+    if not shown:
+        return None
+    high = 1.05 * max(0.01, *(share.high or share.share for _, share in shown))
+    ticks = tuple((value, f"{100 * value:g} %") for value in round_values(0.0, high, 5))
+    platforms = list(dict.fromkeys(cell.platform for cell, _ in shown))
+    looks = looks_of(platforms)
+    groups: dict[str, list[DotRow]] = {}
+    for cell, share in shown:
+        traced = ", traced" if cell.traced else ""
+        words = f"{notation.percent(share.share)}, {cell.missed} of {cell.released} jobs"
+        row = DotRow(f"{cell.platform}{traced}", words, share.share, share.low, share.high, looks[cell.platform])
+        groups.setdefault(f"{describe(cell.parameters)}, {cell.scenario}", []).append(row)
+    return DotFigure(
+        "Share of jobs that missed their deadline",
+        Axis("jobs that missed", -0.03 * high, high, ticks),
+        tuple(Group(title, tuple(rows)) for title, rows in groups.items()),
     )

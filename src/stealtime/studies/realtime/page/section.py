@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from stealtime.report.page.bar_figure import draw_bars
+from stealtime.report.page.dot_figure import draw_dots
 from stealtime.report.page.line_figure import draw
 from stealtime.report.page.section import Section
-from stealtime.report.page.tables import html_of
+from stealtime.report.page.tables import folded_html_of, html_of
 from stealtime.report.page.templates import rendered, templates_of
 from stealtime.report.summary import RunSummary
 from stealtime.schedulability import wording as curve_wording
@@ -14,7 +15,7 @@ from stealtime.store.run import Run
 from stealtime.studies.realtime.analysis.decomposition import NOT_BOUNDED
 from stealtime.studies.realtime.analysis.gathered import Gathered, gather
 from stealtime.studies.realtime.analysis.model import RealTimeCell
-from stealtime.studies.realtime.page.pictures import missed_figure, overhead_rows, part_bars
+from stealtime.studies.realtime.page.pictures import missed_dots, missed_figure, overhead_rows, part_bars
 from stealtime.studies.realtime.rows import tables_of
 from stealtime.studies.realtime.wording import NOTES
 
@@ -35,13 +36,17 @@ def section(cells: Sequence[RealTimeCell], gathered: Gathered) -> Section:
         ("On the average", part_bars(parts, lambda one: dict(one.mean_ns), "Average start latency in parts")),
         ("The longest seen", part_bars(parts, lambda one: dict(one.longest_ns), "Longest start latency in parts")),
     )
+    missed = missed_figure(cells)
     values = {
         "gathered": gathered,
         "notes": " ".join(NOTES),
         "shared": shared,
         "tables": tables,
         "html_of": html_of,
-        "missed": missed_figure(cells),
+        "folded_html_of": folded_html_of,
+        "missed": missed,
+        "dots": None if missed is not None else missed_dots(cells),
+        "draw_dots": draw_dots,
         "rows": overhead_rows(gathered.conditions),
         "bars": [(title, figure) for title, figure in bars if figure is not None],
         "not_bounded": NOT_BOUNDED,

@@ -1,9 +1,10 @@
-"""What the report shows of stretch: tables, measured beside predicted, and where the seconds went."""
+"""What the report shows of stretch: measured beside predicted, where the seconds went, and the tables of both."""
 
 from collections.abc import Sequence
 
+from stealtime.report.page.line_figure import room_for
 from stealtime.report.page.section import Section
-from stealtime.report.page.tables import html_of
+from stealtime.report.page.tables import folded_html_of, html_of
 from stealtime.report.page.templates import rendered, source, templates_of
 from stealtime.report.summary import RunSummary
 from stealtime.store.run import Run
@@ -29,6 +30,7 @@ def section(cells: Sequence[StretchCell], recordings: Sequence[Recording | None]
     values = {
         "works": [_Drawn(work, [beside[cell.key] for cell in work.cells]) for work in works_of(cells)],
         "html_of": html_of,
+        "folded_html_of": folded_html_of,
         "legend": figures.legend(),
         "figures": figures,
         "over_time": over_time,
@@ -61,4 +63,7 @@ class _Drawn:
         self.rows = figures.measured_rows(cells, self.axis)
         self.lost_axis = figures.lost_axis(cells)
         self.bars = figures.lost_bars(cells, self.lost_axis)
+        self.left = room_for([row.title for row in self.rows])
+        self.right = room_for([row.words for row in self.rows])
+        self.lost_left = room_for([bar.title for bar in self.bars])
         self.over_time = over_time.charts(cells, recordings)

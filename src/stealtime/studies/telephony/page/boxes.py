@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from stealtime.report import notation
-from stealtime.report.page.line_figure import Axis, decades, duration_axis
+from stealtime.report.page.line_figure import Axis, decades, duration_axis, room_for
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.studies.telephony.wording import cell_words
 
@@ -36,6 +36,11 @@ class BoxFigure:
 
     ticks: list[tuple[float, str]]
     rows: list[Box]
+
+    @property
+    def left(self) -> float:
+        """The width that the titles take."""
+        return room_for([row.title for row in self.rows])
 
 
 def response_boxes(cells: Sequence[TelephonyFigures]) -> BoxFigure | None:

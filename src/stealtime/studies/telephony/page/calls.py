@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from stealtime.report import notation
-from stealtime.report.page.line_figure import HEIGHT, WIDTH, Axis, decades, duration_axis, round_values
+from stealtime.report.page.line_figure import HEIGHT, WIDTH, Axis, decades, duration_axis, room_for, round_values
 from stealtime.report.page.templates import rendered, templates_of
 from stealtime.report.palette import Look, distinct_looks
 from stealtime.studies.telephony.calls.figures import CallFigures, FailoverFigures
@@ -65,6 +65,11 @@ class TimeLine:
     label: str
     ticks: tuple[tuple[float, str], ...]
     spans: tuple[Span, ...]
+
+    @property
+    def left(self) -> float:
+        """The width that the titles take."""
+        return room_for([span.title for span in self.spans])
 
 
 @dataclass(frozen=True)
@@ -130,11 +135,13 @@ def time_line(name: str, failover: FailoverFigures) -> TimeLine:
             title,
             across(begin),
             None if end is None else round(across(end) - across(begin), 2),
-            signed(begin) if end is None else f"{notation.duration(end - begin, 3)}, from {signed(begin)} on",
+            notation.signed_duration(begin)
+            if end is None
+            else f"{notation.duration(end - begin, 3)}, from {notation.signed_duration(begin)} on",
         )
         for title, begin, end in rows
     ]
-    ticks = tuple((across(value), signed(value)) for value in round_values(axis.low, axis.high, 6))
+    ticks = tuple((across(value), notation.signed_duration(value)) for value in round_values(axis.low, axis.high, 6))
     return TimeLine(f"Time line of a failover, {name}", ticks, tuple(spans))
 
 
@@ -168,14 +175,6 @@ def part_of(cells: Sequence[Drawn], found: Sequence[Recommendation]) -> Markup:
 
 def _rendered(name: str, values: Mapping[str, Any]) -> Markup:
     return rendered(templates_of("stealtime.studies.telephony.page"), f"{name}.html.jinja", values)
-
-
-def signed(nanoseconds: float) -> str:
-    """Write a time before or after the fault."""
-    if nanoseconds == 0:
-        return "0"
-    sign = "\N{MINUS SIGN}" if nanoseconds < 0 else "+"
-    return f"{sign}{notation.duration(abs(nanoseconds), 3)}"
 
 
 def _figure(

@@ -22,6 +22,39 @@ function platformColour(platform) {
   return theme().isDark ? platform.dark : platform.light;
 }
 
+/** Mix two colours, `#rrggbb` each: a share of the other one. */
+function mixedColour(colour, other, share) {
+  const parts = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+  const [from, to] = [parts(colour), parts(other)];
+  return `rgb(${from.map((part, index) => Math.round(part + share * (to[index] - part))).join(", ")})`;
+}
+
+const REPETITION_LOOKS = [
+  { symbol: "circle", sign: "\u25cf", dash: "solid", shade: 0 },
+  { symbol: "square-open", sign: "\u25a1", dash: "dot", shade: 0.3 },
+  { symbol: "triangle-up", sign: "\u25b2", dash: "dash", shade: 0.5 },
+  { symbol: "x-thin-open", sign: "\u2715", dash: "dashdot", shade: 0.15 },
+  { symbol: "hexagon-open", sign: "\u2b21", dash: "longdash", shade: 0.4 },
+  { symbol: "cross-thin-open", sign: "+", dash: "longdashdot", shade: 0.6 },
+];
+
+/** Give the look of a repetition: mark, sign, dash, and how far its colour lies from that of its platform. */
+function repetitionLook(repetition) {
+  return REPETITION_LOOKS[(repetition - 1) % REPETITION_LOOKS.length];
+}
+
+/** Give the colour of a cell: that of its platform, a shade of it for each further repetition. */
+function cellColour(cell, page) {
+  const colour = platformColour(page.platforms[cell.platform]);
+  const shade = repetitionLook(cell.repetition).shade;
+  return shade > 0 ? mixedColour(colour, theme().text, shade) : colour;
+}
+
+/** Say whether a platform has several repetitions among some cells. */
+function hasRepetitions(cells) {
+  return cells.some((cell) => cell.repetition > 1);
+}
+
 /** Keep the room that a figure takes when drawn: what a link leads to would be pushed away by figures drawn above it. */
 function reserveHeight(figure) {
   figure.element.style.minHeight = `${figure.height()}px`;
@@ -56,6 +89,5 @@ const PLOT_OPTIONS = {
   displaylogo: false,
   responsive: true,
   doubleClick: false, // handled by each figure, which knows what to draw after a reset
-  modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d", "pan2d", "resetScale2d", "zoom2d"],
-  toImageButtonOptions: { format: "svg" },
+  displayModeBar: false, // it lies over what a figure says at its upper right; the buttons above the figure do the same
 };

@@ -70,9 +70,11 @@ function describeResolution(status, drawn, isZoomed, cells) {
   }
   const widest = filled.reduce((most, columns) => (columns.column_s > most.column_s ? columns : most));
   const detail = widest.buckets === 1 ? ", the finest that this file holds" : "; zoom in for more";
+  const signs = [...new Set(cells.map((cell) => cell.repetition))].map((one) => `${repetitionLook(one).sign} ${one}`);
+  const repetitions = hasRepetitions(cells) ? ` Repetitions: ${signs.join(", ")}.` : "";
   status.textContent =
     `${isZoomed ? "Zoomed. " : ""}Each mark is the longest sample of at most ` +
-    `${formatDuration(widest.column_s * 1e9, 3)}${detail}. Diamonds are exact.${describeBands(cells)}`;
+    `${formatDuration(widest.column_s * 1e9, 3)}${detail}. Diamonds are exact.${repetitions}${describeBands(cells)}`;
 }
 
 function wireTimeFigure(container, figure, cells) {
@@ -82,6 +84,7 @@ function wireTimeFigure(container, figure, cells) {
     left: () => figure.pan(-0.5),
     right: () => figure.pan(0.5),
     reset: () => figure.show(null),
+    save: () => Plotly.downloadImage(figure.element, { format: "svg", filename: container.dataset.group }),
   };
   for (const button of container.querySelectorAll("[data-action]")) {
     button.addEventListener("click", () => actions[button.dataset.action]());

@@ -20,6 +20,16 @@ function neighbourBands(cell, row, range) {
     .filter((band) => band.x1 > band.x0);
 }
 
+/** Give of each platform the cell that went on longest. */
+function longestOfEach(cells) {
+  const found = new Map();
+  for (const cell of cells) {
+    const known = found.get(cell.platform);
+    if (!known || known.envelope.end_s < cell.envelope.end_s) found.set(cell.platform, cell);
+  }
+  return [...found.values()];
+}
+
 class TimeFigure {
   /**
    * `element`: where to draw. `cells`: those of one probe and its parameters. `page`: the state all figures share
@@ -107,7 +117,9 @@ class TimeFigure {
 
   traces(cell, drawn, row, from, to) {
     const platform = this.page.platforms[cell.platform];
-    const colour = platformColour(platform);
+    const colour = cellColour(cell, this.page);
+    // In a row of its own a platform is known by its row, and its marks tell the repetitions apart.
+    const symbol = this.isStacked && hasRepetitions(this.cells) ? repetitionLook(cell.repetition).symbol : platform.symbol;
     const shared = { xaxis: "x", yaxis: row === 0 ? "y" : `y${row + 1}`, name: cell.label, legendgroup: cell.platform };
     const bars = { x: [], y: [] };
     drawn.times.forEach((time, index) => {
@@ -125,7 +137,7 @@ class TimeFigure {
         y: drawn.maxima,
         mode: "markers",
         meta: "maxima",
-        marker: { color: colour, size: 4, symbol: platform.symbol, opacity: 0.85 },
+        marker: { color: colour, size: symbol.endsWith("open") ? 5 : 4, symbol, opacity: 0.85, line: { color: colour, width: 1 } },
         text: drawn.times.map(
           (time, index) =>
             `<b>${cell.label}</b><br>longest ${formatDuration(drawn.maxima[index])} at ${formatMoment(time)}` +
@@ -181,11 +193,12 @@ class TimeFigure {
       if (this.isStacked) this.describeRow(layout, platformName, cells, upper);
     });
     layout.shapes.push(...cells.flatMap((cell) => neighbourBands(cell, rowOf(cell), range)));
-    for (const cell of cells) {
+    // A cell has one floor; its repetitions share the line of the longest.
+    for (const cell of longestOfEach(cells)) {
       if (range[0] > cell.envelope.end_s || range[1] < 0) continue;
       const colour = platformColour(this.page.platforms[cell.platform]);
       layout.shapes.push({
-        type: "line", x0: Math.max(0, range[0]), x1: Math.min(cell.envelope.end_s, range[1]),
+        type: "line", name: "floor", x0: Math.max(0, range[0]), x1: Math.min(cell.envelope.end_s, range[1]),
         xref: "x", yref: rowOf(cell) === 0 ? "y" : `y${rowOf(cell) + 1}`,
         y0: cell.floor_ns, y1: cell.floor_ns, line: { color: this.isStacked ? colours.muted : colour, width: 1, dash: "dash" },
       });
@@ -201,8 +214,10 @@ class TimeFigure {
     const isNarrow = this.element.clientWidth < 600;
     const floor = isNarrow ? "" : `floor ${formatDuration(worst.floor_ns)} (dashed), `;
     const shared = { xref: "paper", yref: "paper", y: upper, yanchor: "bottom", showarrow: false };
+    const repetitions = own.map((cell) => `${repetitionLook(cell.repetition).sign} r${cell.repetition}`).join("  ");
+    const key = isNarrow || !hasRepetitions(own) ? "" : `  <span style="font-size: 12px">${repetitions}</span>`;
     layout.annotations.push(
-      { ...shared, x: 0, xanchor: "left", text: `<b>${platform.label}</b>`, font: { color: platformColour(platform) } },
+      { ...shared, x: 0, xanchor: "left", text: `<b>${platform.label}</b>${key}`, font: { color: platformColour(platform) } },
       {
         ...shared,
         x: 1,

@@ -1,0 +1,1 @@
+"""The study's part of the report's page."""

@@ -7,6 +7,7 @@ some 20 ms on an idle machine, in which no program in Python can do anything abo
 
 # Not `signal`: its enumerations take longer to load than all else here.
 import _signal  # type: ignore[import-not-found]
+import sys
 
 _IS_IGNORED = _signal.getsignal(_signal.SIGINT) == _signal.SIG_IGN
 if not _IS_IGNORED:
@@ -15,6 +16,12 @@ if not _IS_IGNORED:
 
 def main() -> None:
     """Load the command and run it; ``stealtime.cli.main`` takes Ctrl-C over once all is loaded."""
+    from stealtime.vocabulary.supported import HINT, what_is_missing
+
+    missing = what_is_missing()
+    if missing is not None:
+        # Elsewhere the next import would end in a traceback about a library that cannot be loaded.
+        sys.exit(f"error: {missing}\nhint: {HINT}")
     from stealtime import cli
 
     try:

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "src"))
-from stealtime.vocabulary.supported import HINT, what_is_missing  # noqa: E402 - of this tree, not installed yet
+from stealtime.vocabulary.supported import HINT, what_is_missing
 
 missing = what_is_missing()
 if missing is not None:

@@ -6,7 +6,7 @@ from stealtime.lab.platforms.realtime_limit import why_not_liftable
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.store.files import check_writable
 from stealtime.store.writer import disk_errors
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.errors import WHAT_WORKS_HINT, StealtimeError
 
 
 def refuse_lifting_without_rights(intention: Intention) -> list[str]:
@@ -22,7 +22,7 @@ def refuse_lifting_without_rights(intention: Intention) -> list[str]:
         if reason is not None:
             raise StealtimeError(
                 f"RT throttling cannot be lifted on this host: {reason}",
-                hint="run the same command as root, or leave --lift-rt-throttling out",
+                hint=f"run the same command as root, or leave --lift-rt-throttling out{WHAT_WORKS_HINT}",
             )
     return []
 

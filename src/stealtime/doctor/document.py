@@ -3,7 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from stealtime.doctor.model import Finding, Level
+from stealtime.doctor.rights import Right
 from stealtime.vocabulary.errors import ExitCode
 from stealtime.vocabulary.readings import Model
 
@@ -27,9 +30,11 @@ class DoctorDocument(Model):
     schema_version: int
     summary: Summary
     findings: list[Finding]
+    rights: list[Right] = Field(default=[])
+    """What the user who asks may do, root or not; empty in documents of releases up to 0.2."""
 
 
-def make_document(findings: Sequence[Finding]) -> DoctorDocument:
+def make_document(findings: Sequence[Finding], rights: Sequence[Right] = ()) -> DoctorDocument:
     """Count the findings by level."""
     count = Counter(finding.level for finding in findings)
     summary = Summary(
@@ -38,7 +43,7 @@ def make_document(findings: Sequence[Finding]) -> DoctorDocument:
         blocks=count[Level.BLOCKS],
         can_do_main_job=count[Level.BLOCKS] == 0,
     )
-    return DoctorDocument(schema_version=SCHEMA_VERSION, summary=summary, findings=list(findings))
+    return DoctorDocument(schema_version=SCHEMA_VERSION, summary=summary, findings=list(findings), rights=list(rights))
 
 
 def exit_code(document: DoctorDocument) -> ExitCode:

@@ -1,4 +1,4 @@
-"""The findings as a table: grouped, problems in colour, each with its fix below."""
+"""The findings as a table: grouped, problems in colour, each with its fix below; then what this user may not do."""
 
 from itertools import groupby
 
@@ -9,6 +9,7 @@ from rich.text import Text
 
 from stealtime.doctor.document import DoctorDocument, Summary
 from stealtime.doctor.model import Finding, Level
+from stealtime.doctor.rights import Right
 
 _STYLES = {Level.OK: "green", Level.LIMITS: "yellow", Level.BLOCKS: "bold red"}
 
@@ -20,10 +21,13 @@ class FindingsTable:
         self._document = document
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield one heading and one table for each group, then the verdict."""
+        """Yield one heading and one table for each group, the user's rights if one is missing, then the verdict."""
         for group, findings in groupby(self._document.findings, key=lambda finding: finding.group):
             yield Text(group.value, style="bold")
             yield Padding(_group_table(list(findings)), (0, 0, 1, 2))
+        if not all(right.works for right in self._document.rights):
+            yield Text("what this user may do", style="bold")
+            yield Padding(_rights_table(self._document.rights), (0, 0, 1, 2))
         yield _verdict(self._document.summary)
 
 
@@ -40,6 +44,23 @@ def _group_table(findings: list[Finding]) -> Table:
         table.add_row(Text(finding.level.value, style=style), Text(finding.title), explanation)
         if finding.level is not Level.OK:
             told.add(finding.text)
+    return table
+
+
+def _rights_table(rights: list[Right]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1)
+    table.add_column(overflow="fold", ratio=2)
+    for right in rights:
+        because = Text(right.because)
+        if right.fix is not None:
+            because.append("\nfix: ", style="bold").append(right.fix)
+        table.add_row(
+            Text("works", style="green") if right.works else Text("does not", style="yellow"),
+            Text(right.task),
+            because,
+        )
     return table
 
 

@@ -24,7 +24,7 @@ from stealtime.hosts.network import Direction
 from stealtime.lab.platforms.leftovers import clear_leftovers, make_short_folder
 from stealtime.lab.platforms.process import RUN_MARK, StartedWith, run_mark, start_marked
 from stealtime.protect.members import Surroundings
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.errors import AS_ROOT_HINT, StealtimeError
 
 NetworkName = Literal["clients", "replication", "register"]
 NETWORKS: tuple[NetworkName, ...] = ("clients", "replication", "register")
@@ -99,9 +99,7 @@ def refuse_without_root(status: Path = Path("/proc/self/status")) -> None:
         StealtimeError: It may not.
     """
     if os.geteuid() != 0:
-        raise StealtimeError(
-            "a laboratory of network namespaces needs root", hint="run the same command as root, or with sudo"
-        )
+        raise StealtimeError("a laboratory of network namespaces needs root", hint=AS_ROOT_HINT)
     effective = next(int(line.split()[1], 16) for line in status.read_text().splitlines() if line[:7] == "CapEff:")
     if missing := [name for name, number in _NEEDED.items() if not effective >> number & 1]:
         raise StealtimeError(

@@ -4,6 +4,9 @@ from enum import IntEnum
 
 REINSTALL_HINT = "install stealtime again: pip with its wheel, or `make setup` in its source tree"
 """Where a part of this installation is missing or of another version."""
+WHAT_WORKS_HINT = "; `stealtime doctor` lists what works without"
+AS_ROOT_HINT = f"run the same command as root, or with sudo{WHAT_WORKS_HINT}"
+"""Where a right is missing."""
 
 
 class ExitCode(IntEnum):

@@ -33,7 +33,7 @@ from stealtime.lab.platforms.share import (
 )
 from stealtime.lab.platforms.systemd_scope import delegated_scope, is_first_process, mark_in
 from stealtime.lab.platforms.throttling import Throttling, parse_throttling
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.errors import WHAT_WORKS_HINT, StealtimeError
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Absent
 
@@ -45,7 +45,9 @@ MOUNTS = Path("/proc/self/mounts")
 _REMOVAL_PATIENCE_S = 3.0
 """A group can be removed when the last of its processes has been buried: ms after it was killed."""
 _REMOVAL_PAUSE_S = 0.01
-_ROOT_HINT = "shares need root and a writable cgroup file system; in a container, give it a cgroup of its own"
+_ROOT_HINT = (
+    f"shares need root and a writable cgroup file system; in a container, give it a cgroup of its own{WHAT_WORKS_HINT}"
+)
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 

@@ -28,7 +28,7 @@ from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedP
 from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
 from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
 from stealtime.studies.telephony.trials import TRIALS, Server, find_saturation, unknown_saturation
-from stealtime.vocabulary.errors import StealtimeError, UsageError
+from stealtime.vocabulary.errors import AS_ROOT_HINT, StealtimeError, UsageError
 
 NewPlace = Callable[[int, ServerParameters], Place]
 
@@ -165,7 +165,7 @@ def _fronts_here(lent: LentTestbed) -> Fronts:
             hint="name them as `fronts` and `name_server` under [define.hosts]",
         )
     if os.geteuid() != 0:
-        raise StealtimeError("the first of two stages runs below chroot, which needs root", hint="run as root")
+        raise StealtimeError("the first of two stages runs below chroot, which needs root", hint=AS_ROOT_HINT)
     addresses = (*terms.fronts, terms.name_server)
     for address in addresses:
         refuse_foreign(address)

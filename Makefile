@@ -15,8 +15,8 @@ environment_sources := pyproject.toml uv.lock Cargo.toml Cargo.lock \
 	$(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test truth unit kvm kvm-shell lint format bench bench-protect protect-demo readme fuzz wheel \
-	clean
+.PHONY: help setup run test truth unit kvm kvm-shell lint format bench bench-protect protect-demo readme fuzz packages \
+	wheel clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ readme: setup ## write the README's tables from runs (README_RUNS="RUN ..."; def
 
 fuzz: ## fuzz each decoder (frames, trace pages) for FUZZ_SECONDS (60)
 	@tools/fuzz.sh $(FUZZ_SECONDS)
+
+packages: setup ## build and check dist/packages: wheel for any Linux, Debian packages, man pages, OCI image
+	@tools/packages.sh packages
+	@tools/packages-build.sh
 
 wheel: setup ## build dist/stealtime-*.whl, which works alone
 	@tools/wheel.sh

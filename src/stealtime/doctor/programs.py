@@ -26,7 +26,7 @@ class RequiredPackage:
     """One line of the table."""
 
     ring: str
-    """``python``, ``build``, ``run``, ``test`` or ``bench``."""
+    """``python``, ``build``, ``run``, ``test``, ``bench`` or ``packages``."""
     test: str
     """A program, or a path (maybe with ``*``) that must exist."""
     package: str

@@ -5,6 +5,7 @@ import os
 import shutil
 import struct
 import subprocess
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -93,6 +94,25 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert expected - names == set()
     assert "stealtime/_core.abi3.so" in names
+
+
+def test_the_source_distribution_has_all_that_the_wheel_is_built_from(uv: Path, tmp_path: Path) -> None:
+    run([uv, "build", "--sdist", "--out-dir", tmp_path, ROOT])
+    [source] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    listed = run(["git", "-C", ROOT, "ls-files", "crates", "src", "Cargo.toml", "Cargo.lock", "setup.py", "LICENSE"])
+    expected = set(listed.split())
+    assert "crates/agent/src/main.rs" in expected
+    assert expected - names == set()
+
+
+def test_a_build_on_another_machine_ends_with_one_sentence(uv: Path, tmp_path: Path) -> None:
+    # The kernel tells these processes another machine (man 2 personality).
+    argv = ["setarch", "i686", uv, "build", "--wheel", "--out-dir", tmp_path, ROOT]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert [line for line in done.stderr.splitlines() if line.startswith("error: stealtime runs on Linux on x86-64")]
 
 
 def test_doctor_of_the_installed_wheel_looks_at_this_machine_with_its_own_agent(

@@ -7,8 +7,12 @@ unset CARGO
 
 # The agent brings its own glibc (crt-static), which zig does not have: the system's compiler links it. It needs none of
 # the machine on which it runs.
-if [[ ${1:-} == rustc && " $* " != *crt-static* ]]; then
-    shift
-    exec cargo-zigbuild rustc --target "x86_64-unknown-linux-gnu.${STEALTIME_GLIBC:?}" "$@"
+if [[ " $* " != *crt-static* ]]; then
+    target=(--target "x86_64-unknown-linux-gnu.${STEALTIME_GLIBC:?}")
+    # Libraries are built with `rustc`, programs with `build`.
+    case ${1:-} in
+        rustc) exec cargo-zigbuild rustc "${target[@]}" "${@:2}" ;;
+        build) exec cargo-zigbuild zigbuild "${target[@]}" "${@:2}" ;;
+    esac
 fi
 exec cargo "$@"

@@ -47,7 +47,7 @@ class OrdinaryUser:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "STEALTIME_"))}
         return subprocess.run(
             [*self._prefix(), *command],
-            env={**kept, "HOME": str(self.home), "TMPDIR": str(self.home)},
+            env={**kept, "HOME": str(self.home), "TMPDIR": str(self.home), "PYTHONPATH": str(ROOT / "src")},
             cwd="/",
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -42,7 +42,7 @@ def test_the_replicator_needs_only_what_its_package_depends_on(root: Path, repli
     assert run(program, "--version") == f"stealtime-replicator {VERSION}\n"
     library = root / "usr/lib/stealtime/libstealtime_pagetrack.so"
     needed = {
-        tag.needed
+        str(vars(tag)["needed"])
         for file in (program, library)
         for section in ELFFile(BytesIO(file.read_bytes())).iter_sections()
         if isinstance(section, DynamicSection)

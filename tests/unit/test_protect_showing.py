@@ -8,7 +8,7 @@ from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from stealtime.cli.output import print_table
-from stealtime.hosts.demo_result import Demonstration
+from stealtime.hosts.demo_result import Demonstration, MedianTrips
 from stealtime.protect.showing import remarks, show_full_copy, status_table
 from stealtime.protect.status import Alarm, FullCopy, MemberStatus, Peer, StatusDocument
 
@@ -85,6 +85,8 @@ SHOWN = Demonstration(
         "longest_outage_ns": {"tcp": 412_000_000, "udp": 305_000_000},
         "check": {"mismatches": 0},
     },
+    trips_without=MedianTrips(tcp_ns=552_000, udp_ns=431_000),
+    trips_protected=MedianTrips(tcp_ns=99_700_000, udp_ns=101_200_000),
     before=ACTIVE,
     after=ACTIVE.model_copy(update={"host": "b", "standby": Peer(name="a", endpoint="x"), "resume_ns": 11_000_000}),
     killed_monotonic_ns=5_000_000_000,
@@ -94,7 +96,12 @@ SHOWN = Demonstration(
 
 def test_what_a_demonstration_showed(snapshot: SnapshotAssertion) -> None:
     assert render(SHOWN.table()) == snapshot
-    assert SHOWN.document()["runs_again_after_ns"] == 230_000_000
+    document = SHOWN.document()
+    assert document["runs_again_after_ns"] == 230_000_000
+    assert document["round_trip_p50"] == {
+        "without_protection": {"tcp_ns": 552_000, "udp_ns": 431_000},
+        "protected": {"tcp_ns": 99_700_000, "udp_ns": 101_200_000},
+    }
 
 
 def test_a_loss_is_not_whole() -> None:

@@ -3,6 +3,8 @@
 Everything is real but the distance: two hosts in network namespaces with a link between them (TCP with mutual TLS), the
 guest's memory in each, a client on the guests' network. The member of host ``a`` and its QEMU are killed with SIGKILL;
 the client's connection must live on at host ``b``, and the machine must be protected again, now by ``a``.
+
+What that costs the client is measured, too: its round trip to the protected guest, and to the same guest unprotected.
 """
 
 import time
@@ -10,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from stealtime.hosts.counting import CountingClient, ask, counting_machine
-from stealtime.hosts.demo_result import Demonstration
+from stealtime.hosts.counting import CountingClient, ask, counting, counting_machine
+from stealtime.hosts.demo_result import Demonstration, MedianTrips
+from stealtime.hosts.guest import Guest
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
 from stealtime.lab.platforms import below
@@ -25,6 +28,8 @@ _PRIMARY, _STANDBY = HOSTS
 _OUR_STDERR = 2
 _COUNTS_FOR_S = 4.0
 """Before the kill, and after the machine is protected again: long enough to watch."""
+_TRIPS_FOR_S = 2.0
+"""The shortest trips take half a millisecond, those of a held answer up to an epoch: some twenty of the latter."""
 _AGAIN_WITHIN_S = 120.0
 
 
@@ -43,16 +48,25 @@ def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") 
     tell("two hosts, a switch and a client, in network namespaces")
     with Laboratory(HOSTS) as laboratory:
         testbed = NamespaceTestbed(laboratory, accelerator=accelerator)
+        unprotected = testbed.guest("plain", number=1, **counting_machine("off"))
+        tell("a guest without protection boots on host a; the client's round trip to it is measured")
+        unprotected.start()
+        unprotected.await_ready()
+        ask(unprotected, "status")
+        trips_without = _count_trips(unprotected)
+        unprotected.end()
         guest = testbed.guest("counter", interval=interval, **counting_machine(mode))
         guest.start()
-        tell(f"a guest of {guest.vm.memory_bytes >> 20} MiB boots on host a; all its memory is copied to host b")
+        tell(f"the same guest of {guest.vm.memory_bytes >> 20} MiB boots there; all its memory is copied to host b")
         with show_full_copy(console) as update:
             guest.await_ready(on_status=update)
         ask(guest, "status")
         tell(f"protected by {_STANDBY}; the client counts over TCP and UDP, mode {mode}, a checkpoint every {interval}")
         # What it says of its progress goes where ours goes.
         client = CountingClient(guest, 1, "--check", stderr=_OUR_STDERR)
-        _watch(client.process, _COUNTS_FOR_S)
+        _watch(client.process, _COUNTS_FOR_S - _TRIPS_FOR_S)
+        # By a client of its own: after the kill nothing is held until there is a standby again.
+        trips_protected = _count_trips(guest)
         before = guest.await_ready()
         killed = guest.lose_host(before)
         tell(f"SIGKILL of the primary: its member (pid {before.pid}) and with it QEMU are gone")
@@ -68,11 +82,21 @@ def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") 
             mode=mode,
             interval=interval,
             seen=client.end(),
+            trips_without=trips_without,
+            trips_protected=trips_protected,
             before=before,
             after=again or after,
             killed_monotonic_ns=killed.at_ns,
             runs_again_monotonic_ns=guest.first(_STANDBY, "active", killed).at_ns,
         )
+
+
+def _count_trips(guest: Guest) -> MedianTrips:
+    """Give the median round trips of another client of a guest."""
+    with counting(guest) as client:
+        _watch(client.process, _TRIPS_FOR_S)
+        trips = client.end()["round_trip_ns"]
+    return MedianTrips(tcp_ns=trips["tcp"]["p50"], udp_ns=trips["udp"]["p50"])
 
 
 def _watch(client: psutil.Popen, seconds: float) -> None:

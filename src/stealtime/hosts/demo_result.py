@@ -1,6 +1,6 @@
 """What a demonstration showed: as a table for people, as a document for programs."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from stealtime.protect.status import MemberStatus
@@ -9,7 +9,18 @@ from stealtime.report.notation import count, duration
 if TYPE_CHECKING:
     from rich.table import Table
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+
+@dataclass(frozen=True)
+class MedianTrips:
+    """How long a client waited for its answers: the first copy of a request to the answer."""
+
+    tcp_ns: int
+    udp_ns: int
+
+    def words(self) -> str:
+        return f"{duration(self.tcp_ns, 3)} TCP, {duration(self.udp_ns, 3)} UDP"
 
 
 @dataclass(frozen=True)
@@ -20,6 +31,9 @@ class Demonstration:
     interval: str
     seen: dict[str, Any]
     """What ``stealtime-agent count --json`` printed."""
+    trips_without: MedianTrips
+    """To the same guest, unprotected."""
+    trips_protected: MedianTrips
     before: MemberStatus
     """The primary, just before it was killed."""
     after: MemberStatus
@@ -42,6 +56,10 @@ class Demonstration:
             "is_whole": self.is_whole(),
             "killed_monotonic_ns": self.killed_monotonic_ns,
             "runs_again_after_ns": self._runs_again_after_ns(),
+            "round_trip_p50": {
+                "without_protection": asdict(self.trips_without),
+                "protected": asdict(self.trips_protected),
+            },
             "before": self.before.model_dump(mode="json"),
             "after": self.after.model_dump(mode="json"),
             "client": self.seen,
@@ -69,6 +87,8 @@ class Demonstration:
             *((f"longest silence, {protocol.upper()}", duration(outages[protocol], 3)) for protocol in sorted(outages)),
             ("guest runs again after SIGKILL", duration(self._runs_again_after_ns(), 3)),
             ("  of it, from decision to running", duration(self.after.resume_ns, 3)),
+            ("round trip without protection", self.trips_without.words()),
+            ("round trip protected", self.trips_protected.words()),
             ("pause of the guest, median", duration(self.before.pause_p50_ns or None, 3)),
             ("output held, median", duration(self.before.hold_p50_ns or None, 3)),
             ("protected again", self._protected_again()),

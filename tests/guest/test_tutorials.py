@@ -1,0 +1,25 @@
+"""The tutorials that measure guests, as a reader follows them."""
+
+from pathlib import Path
+
+import pytest
+from machines import needs_root
+from truth import IN_FULL
+from tutorials import Tutorial, follow
+
+pytestmark = [pytest.mark.guest, pytest.mark.longer, needs_root]
+
+SET_UP = {"make setup": "true"}
+"""Whoever runs tests has done so."""
+GATE = Tutorial(
+    "tutorial-gate.md",
+    SET_UP | {"-D 10s": "-D 1s", "-P paravirt": "-P uml"},
+    own=("qemu-tcg-paravirt ", "timer tick", "thread ", "10 smaller causes", "  limits  real-time throttling"),
+)
+CAPACITY = Tutorial("tutorial-capacity.md", SET_UP | {"sleep 30": "sleep 10", "--for 1m": "--for 11s"})
+"""A verdict needs ten samples, one a second; both guests are up after some seconds."""
+
+
+@pytest.mark.parametrize("tutorial", [GATE, CAPACITY], ids=lambda tutorial: tutorial.page)
+def test_a_tutorial_does_as_it_says(tutorial: Tutorial, tmp_path: Path) -> None:
+    follow(tutorial, tmp_path, in_full=IN_FULL, timeout_s=600)

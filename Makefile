@@ -6,7 +6,7 @@ RUN_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 60
-README_RUNS ?=
+FIGURES_RUNS ?=
 KVM_KERNEL ?= backports
 TRUTH ?= rings
 
@@ -15,7 +15,7 @@ environment_sources := pyproject.toml uv.lock Cargo.toml Cargo.lock \
 	$(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test truth unit kvm kvm-shell lint format bench bench-protect protect-demo readme fuzz packages \
+.PHONY: help setup run test truth unit kvm kvm-shell lint format bench bench-protect protect-demo figures fuzz packages \
 	wheel clean
 
 help: ## list these commands
@@ -74,9 +74,9 @@ bench: setup ## measure speed and cost, against oslat, cyclictest and a bare boo
 bench-protect: setup ## measure protection: pause, slowdown, failover, bytes, neighbours (BENCH_ARGS=--full: longer)
 	@tools/bench.sh protect $(BENCH_ARGS)
 
-readme: setup ## write the README's tables from runs (README_RUNS="RUN ..."; default: the newest of each campaign)
-	@.venv/bin/python benchmarks/readme/tables.py --write README.md $(README_RUNS)
-	@.venv/bin/mdformat README.md
+figures: setup ## write the tables of docs/figures.md from runs (FIGURES_RUNS="RUN ..."; default: the newest of each)
+	@.venv/bin/python benchmarks/figures/tables.py --write docs/figures.md $(FIGURES_RUNS)
+	@.venv/bin/mdformat docs/figures.md
 
 fuzz: ## fuzz each decoder (frames, trace pages) for FUZZ_SECONDS (60)
 	@tools/fuzz.sh $(FUZZ_SECONDS)

@@ -1,4 +1,4 @@
-"""Take the README's pictures of a report: ``.venv/bin/python docs/images/take_picture.py REPORT.html report.png``.
+"""Take pictures for docs/figures.md: ``.venv/bin/python docs/images/take_picture.py REPORT.html report.png``.
 
 ``causes.png`` instead of ``report.png`` takes the bars of whose fault the lost time is.
 """

@@ -1,10 +1,10 @@
-"""The figures of the README come from runs that it names."""
+"""The tables of docs/figures.md come from runs that it names."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from readme.tables import campaigns_of, put_into, rows_of
+from figures.tables import campaigns_of, put_into, rows_of
 from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime.store.run import Run
@@ -32,18 +32,18 @@ def test_the_answer_has_intervals_ratios_and_no_pause(tmp_path: Path) -> None:
     assert any("They count for no maximum and no ratio" in row for row in rows)
 
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "figures.md"
 
 
-def test_the_readme_has_a_block_for_each_of_its_campaigns() -> None:
-    assert campaigns_of(README.read_text()) == ["quick", "hyperv2013"]
+def test_the_page_has_a_block_for_each_of_its_campaigns() -> None:
+    assert campaigns_of(PAGE.read_text()) == ["quick", "hyperv2013"]
 
 
 def test_a_block_is_replaced_as_a_whole_and_names_its_run(tmp_path: Path) -> None:
     run = Run.open(
         write_synthetic_run(tmp_path / "20261121T195500Z-quick-3f2a", cells=[NATIVE], campaign="quick").folder
     )
-    before = README.read_text()
+    before = PAGE.read_text()
     after = put_into(before, run)
     assert f"Run `{run.run_id}` of {run.manifest.created_at:%Y-%m-%d}: " in after
     assert put_into(after, run) == after
@@ -55,4 +55,4 @@ def test_a_block_is_replaced_as_a_whole_and_names_its_run(tmp_path: Path) -> Non
 def test_a_run_of_another_campaign_is_refused(tmp_path: Path) -> None:
     run = Run.open(write_synthetic_run(tmp_path / "run", cells=[NATIVE]).folder)
     with pytest.raises(UsageError, match="no figures of synthetic"):
-        put_into(README.read_text(), run)
+        put_into(PAGE.read_text(), run)

@@ -1,4 +1,4 @@
-"""The figures of the README, from a run: ``tables.py RUN`` prints them, ``tables.py --write README.md`` stores them.
+"""The tables of docs/figures.md: ``tables.py RUN`` prints those of a run, ``tables.py --write PAGE`` stores them.
 
 An untraced run gives the overhead at the 99.9th percentile with its interval and its ratio to native, and the longest
 sample; a traced one the time lost in each second of ``tick``, and its main causes. A page has a block for each

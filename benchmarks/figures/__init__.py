@@ -1,0 +1,1 @@
+"""What docs/figures.md shows, from runs."""

@@ -1,1 +1,0 @@
-"""What the README shows, from runs."""

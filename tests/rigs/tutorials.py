@@ -29,6 +29,7 @@ _FIGURE = re.compile(
     rf"(?<![\w/])(?<!exit code )[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?{_UNIT}\N{{MULTIPLICATION SIGN}}?(?![\w/])"
 )
 _UNIT_OF_COLUMN = re.compile(r"(?<=\s)(?:ns|us|µs|ms|s)(?=\s|$)")
+_RULE_OR_BAR = re.compile("[─▁-█]+")
 _MARKS = re.compile(r"(?<=\S)[~*†‡]+(?=\s|$)")
 """Of a figure in a table: whether it was disturbed, for one, is a matter of the moment."""
 
@@ -87,7 +88,7 @@ def shorter(steps: Sequence[Step], table: Mapping[str, str]) -> list[Step]:
 
 def shape(line: str) -> str:
     """Give a line without its figures, names of runs and columns: what is the same on every machine."""
-    text = _FIGURE.sub("#", _RUN.sub("RUN", _MARKS.sub("", line)))
+    text = _FIGURE.sub("#", _RUN.sub("RUN", _MARKS.sub("", _RULE_OR_BAR.sub("─", line))))
     text = _UNIT_OF_COLUMN.sub("#", text)
     return re.sub(r"#(?: #)+", "#", " ".join(text.split()))
 

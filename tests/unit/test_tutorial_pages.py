@@ -51,6 +51,7 @@ def test_what_is_made_shorter_must_occur() -> None:
         ),
         ("longest silence, TCP  336 ms", "longest silence, TCP  1.02 s"),
         ("native  2,000  4.59  1.46~‡  7.25\N{MULTIPLICATION SIGN}", "native  100  31  2.5  3"),
+        ("0  100.0 %  ██████████", "0  99.2 %  ▇▇▆"),
         ("platform  n  µs  ms  ratio", "platform  n  ns  µs  ratio"),
         ("42 % of 1,257,146", "7% of 12"),
     ],

@@ -17,5 +17,4 @@ step "mdformat" .venv/bin/mdformat --check README.md CHANGELOG.md CONTRIBUTING.m
 step "width of comments and scripts" tools/width.sh || failed=1
 step "shellcheck" shellcheck --external-sources tools/*.sh contrib/slurm/stealtime-health-check .ci/run || failed=1
 step "words of the README" tools/words.sh || failed=1
-step "shellcheck" shellcheck --external-sources tools/*.sh .ci/run || failed=1
 exit "$failed"

@@ -111,7 +111,9 @@ def test_a_loss_is_not_whole() -> None:
         assert not lossy.is_whole()
         assert "3 violations" in render(lossy.table()) or "was lost" in render(lossy.table())
     assert not replace(SHOWN, seen={**SHOWN.seen, "acknowledged": 0}).is_whole(), "nothing could be missing"
-    unseen = replace(SHOWN, runs_again_monotonic_ns=None, after=SOLO)
+    unseen = replace(SHOWN, runs_again_monotonic_ns=None, after=SOLO, trips_protected=None)
+    assert unseen.document()["round_trip_p50"]["protected"] is None
+    assert "not measured: the guest was not protected all the time" in render(unseen.table())
     assert unseen.document()["runs_again_after_ns"] is None
     assert "not yet" in render(unseen.table())
 

@@ -14,7 +14,7 @@ import psutil
 
 from stealtime.hosts.counting import CountingClient, ask, counting, counting_machine
 from stealtime.hosts.demo_result import Demonstration, MedianTrips
-from stealtime.hosts.guest import Guest
+from stealtime.hosts.guest import Guest, ProtectionLostError
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
 from stealtime.lab.platforms import below
@@ -24,12 +24,14 @@ from stealtime.protect.showing import show_full_copy
 if TYPE_CHECKING:
     from rich.console import Console
 
-_PRIMARY, _STANDBY = HOSTS
+_STANDBY = HOSTS[1]
 _OUR_STDERR = 2
 _COUNTS_FOR_S = 4.0
 """Before the kill, and after the machine is protected again: long enough to watch."""
 _TRIPS_FOR_S = 2.0
 """The shortest trips take half a millisecond, those of a held answer up to an epoch: some twenty of the latter."""
+_TRIES = 3
+"""On a crowded host a guest may lose its standby now and then, and gets it again."""
 _AGAIN_WITHIN_S = 120.0
 
 
@@ -66,17 +68,19 @@ def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") 
         client = CountingClient(guest, 1, "--check", stderr=_OUR_STDERR)
         _watch(client.process, _COUNTS_FOR_S - _TRIPS_FOR_S)
         # By a client of its own: after the kill nothing is held until there is a standby again.
-        trips_protected = _count_trips(guest)
+        trips_protected = _count_trips_protected(guest)
         before = guest.await_ready()
         killed = guest.lose_host(before)
         tell(f"SIGKILL of the primary: its member (pid {before.pid}) and with it QEMU are gone")
-        after = guest.await_taken(_STANDBY)
-        tell("the guest runs at b")
+        # On a crowded host it may have moved before.
+        survivor = guest.other_host(before.host)
+        after = guest.await_taken(survivor)
+        tell(f"the guest runs at {survivor}")
         again = await_status(
-            guest.member(_STANDBY), None, until=lambda status: status.protected, within_s=_AGAIN_WITHIN_S
+            guest.member(survivor), None, until=lambda status: status.protected, within_s=_AGAIN_WITHIN_S
         )
         if again is not None:
-            tell(f"protected again, by {again.standby.name if again.standby is not None else _PRIMARY}")
+            tell(f"protected again, by {again.standby.name if again.standby is not None else before.host}")
         _watch(client.process, _COUNTS_FOR_S)
         return Demonstration(
             mode=mode,
@@ -87,7 +91,7 @@ def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") 
             before=before,
             after=again or after,
             killed_monotonic_ns=killed.at_ns,
-            runs_again_monotonic_ns=guest.first(_STANDBY, "active", killed).at_ns,
+            runs_again_monotonic_ns=guest.first(survivor, "active", killed).at_ns,
         )
 
 
@@ -97,6 +101,19 @@ def _count_trips(guest: Guest) -> MedianTrips:
         _watch(client.process, _TRIPS_FOR_S)
         trips = client.end()["round_trip_ns"]
     return MedianTrips(tcp_ns=trips["tcp"]["p50"], udp_ns=trips["udp"]["p50"])
+
+
+def _count_trips_protected(guest: Guest) -> MedianTrips | None:
+    """Give the same of a guest that was protected all the time: otherwise its output was not always held."""
+    for _ in range(_TRIES):
+        active, from_ns = guest.await_ready(), time.monotonic_ns()
+        trips = _count_trips(guest)
+        try:
+            guest.check_protected(active, from_ns)
+        except ProtectionLostError:
+            continue
+        return trips
+    return None
 
 
 def _watch(client: psutil.Popen, seconds: float) -> None:

@@ -33,7 +33,8 @@ class Demonstration:
     """What ``stealtime-agent count --json`` printed."""
     trips_without: MedianTrips
     """To the same guest, unprotected."""
-    trips_protected: MedianTrips
+    trips_protected: MedianTrips | None
+    """None: it was never protected for long enough."""
     before: MemberStatus
     """The primary, just before it was killed."""
     after: MemberStatus
@@ -58,7 +59,7 @@ class Demonstration:
             "runs_again_after_ns": self._runs_again_after_ns(),
             "round_trip_p50": {
                 "without_protection": asdict(self.trips_without),
-                "protected": asdict(self.trips_protected),
+                "protected": asdict(self.trips_protected) if self.trips_protected is not None else None,
             },
             "before": self.before.model_dump(mode="json"),
             "after": self.after.model_dump(mode="json"),
@@ -88,7 +89,7 @@ class Demonstration:
             ("guest runs again after SIGKILL", duration(self._runs_again_after_ns(), 3)),
             ("  of it, from decision to running", duration(self.after.resume_ns, 3)),
             ("round trip without protection", self.trips_without.words()),
-            ("round trip protected", self.trips_protected.words()),
+            ("round trip protected", self._trips_protected()),
             ("pause of the guest, median", duration(self.before.pause_p50_ns or None, 3)),
             ("output held, median", duration(self.before.hold_p50_ns or None, 3)),
             ("protected again", self._protected_again()),
@@ -101,6 +102,11 @@ class Demonstration:
         if self.runs_again_monotonic_ns is None:
             return None
         return self.runs_again_monotonic_ns - self.killed_monotonic_ns
+
+    def _trips_protected(self) -> str:
+        if self.trips_protected is None:
+            return "not measured: the guest was not protected all the time, as this host is too busy"
+        return self.trips_protected.words()
 
     def _protected_again(self) -> str:
         if not self.after.protected:

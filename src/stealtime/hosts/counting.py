@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from stealtime.hosts.clock_offset import SAME_CLOCK, ClockOffset
 from stealtime.hosts.guest import Guest, ProtectionLostError
 from stealtime.hosts.waiting import PATIENCE_S
 from stealtime.lab.platforms.agent_binary import find_agent
@@ -56,10 +57,12 @@ class Watched:
     Attributes:
         elapsed_ns: For how long.
         epochs: The rows of those that began meanwhile; none in the mode ``off``.
+        clock: Of the host that they happened on, beside ours.
     """
 
     elapsed_ns: int
     epochs: list[dict[str, int]]
+    clock: ClockOffset = SAME_CLOCK
 
 
 class CountingClient:
@@ -120,7 +123,7 @@ def watch(guest: Guest, active: MemberStatus, duration_s: float, client: Countin
     epochs = [] if guest.mode == "off" else guest.epochs_since(active, from_ns)
     if not epochs and guest.mode != "off":
         raise StealtimeError(f"{active.host} made no checkpoint within {elapsed_ns / 1e9:.1f} s")
-    return Watched(elapsed_ns, epochs)
+    return Watched(elapsed_ns, epochs, guest.clock_of(active))
 
 
 def see_protected(guest: Guest, active: MemberStatus, from_ns: int, client: CountingClient) -> None:

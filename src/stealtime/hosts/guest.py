@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stealtime.hosts.clock_offset import Moment
+from stealtime.hosts.clock_offset import ClockOffset, Moment
 from stealtime.hosts.host import Death, Host, NotProtectedError
 from stealtime.hosts.waiting import PATIENCE_S, Waiting
 from stealtime.protect.status import RUNS_NOW, MemberStatus
@@ -150,6 +150,10 @@ class Guest:
                 f"(its member was {', '.join(entered)})",
                 hint="this host is too busy for the default deadlines",
             )
+
+    def clock_of(self, active: MemberStatus) -> ClockOffset:
+        """Find where the clock of its active member's host stands."""
+        return self._host(active.host).clock()
 
     def epochs_since(self, active: MemberStatus, from_ns: int) -> list[dict[str, int]]:
         """Give the rows of the epochs of its active member that began since a moment of our clock."""

@@ -1,7 +1,7 @@
 """The interface of a study: what is computed and shown of its trials. The laboratory uses nothing else of it."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from stealtime.report.cells.model import CellFigures
     from stealtime.report.claims.measurement import Measurement
     from stealtime.report.comparison import CellComparison
+    from stealtime.report.interval import Interval
+    from stealtime.report.marks import Track, TrialMarks
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
     from stealtime.report.tails.series import TailSeries
+    from stealtime.store.host_line import HostLine
     from stealtime.store.run import Run, Trial
 
 
@@ -83,6 +86,21 @@ class ReportedStudy(Study):
         """Give what takes longer to find out than ``tables``; None where there is nothing to explain."""
         return None
 
+    def intervals(self, cell: Any) -> "Mapping[str, Interval]":
+        """Give the figures of one of its cells that have an interval, each with the value that the interval is of."""
+        found: Mapping[str, Interval] = cell.intervals
+        return found
+
+    def host_line(self, trial: "Trial") -> "HostLine | None":
+        """Give where a trial lies on the host's clock, where its record alone does not tell; None where it does."""
+        return None
+
+    def marks(self, trial: "Trial", line: "HostLine", root: "Track") -> "TrialMarks":
+        """Draw a trial on the run's time line, by ``export --perfetto``, below the track of the trial."""
+        from stealtime.report.marks import TrialMarks
+
+        return TrialMarks(line)
+
     @abstractmethod
     def section(self, run: "Run", summary: "RunSummary") -> "Section":
         """Draw its part of the report; ``run`` holds its own trials alone, ``summary`` the figures of the whole run."""
@@ -99,7 +117,8 @@ class _Late:
         self._module, _, self._name = place.partition(":")
 
     def __set_name__(self, study: type, _attribute: str) -> None:
-        self._module = f"{study.__module__.rpartition('.')[0]}.{self._module}"
+        if not self._module.startswith("stealtime."):
+            self._module = f"{study.__module__.rpartition('.')[0]}.{self._module}"
 
     def __get__(self, study: object | None, _class: type) -> Any:
         return self if study is None else getattr(import_module(self._module), self._name)
@@ -109,6 +128,7 @@ def late(place: str) -> Any:
     """Have a study use a part of its package that is loaded once it is asked for: a run needs nothing that draws.
 
     Args:
-        place: ``MODULE:NAME``, such as ``analysis.cell:summarize_cell``. A function is called without the study.
+        place: ``MODULE:NAME``, such as ``analysis.cell:summarize_cell``; one that begins with ``stealtime.`` is in
+            another room. A function is called without the study.
     """
     return _Late(place)

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from stealtime.report.catalogue.model import Catalogue, ProbeFigures
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.cells.records import cell_figures, used_trials
+from stealtime.report.interval import Interval
 from stealtime.report.repetitions import FigureOfRepetitions
 from stealtime.report.studies import study_of
 from stealtime.store.model import Cell
@@ -64,6 +65,14 @@ class CatalogueCell(CellFigures):
         told = [one.line(declared.label(one.name), declared.in_words) for one in self.figures]
         counted = ", ".join(f"{name.replace('_', ' ')} {self.count(name)}" for name in declared.names("sum"))
         return [*told, *([counted] if counted else [])]
+
+    @property
+    def intervals(self) -> Mapping[str, Interval]:
+        return {
+            one.name: Interval(one.value, one.low, one.high)
+            for one in self.figures
+            if one.value is not None and one.low is not None and one.high is not None
+        }
 
     @property
     def columns(self) -> dict[str, JsonValue]:

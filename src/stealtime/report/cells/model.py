@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -10,6 +10,9 @@ from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.surroundings import Clock, HypervisorFigures, MeasuredTrial, PlacementFigures
 from stealtime.report.strangers import StrangersFigures
 from stealtime.store.model import Cell
+
+if TYPE_CHECKING:
+    from stealtime.report.interval import Interval
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,11 @@ class CellFigures(Figures):
     def columns(self) -> dict[str, JsonValue]:
         """Its figures as a line of a table, with units in the names: the same names for all cells of a study."""
         raise NotImplementedError
+
+    @property
+    def intervals(self) -> "Mapping[str, Interval]":
+        """The figures that have an interval, by name, each with the value that the interval is of."""
+        return {}
 
     def watched(self, _quantity: str) -> Watched | None:
         """Give the longest value of one of its ``quantities``; None where this cell does not measure it."""

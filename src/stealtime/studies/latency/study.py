@@ -22,6 +22,8 @@ class LatencyStudy(ReportedStudy):
     answer = late("answer:answer_of")
     tables = late("terminal.summary:tables")
     overview = late("terminal.overview:overview")
+    intervals = late("analysis.tail:intervals_of")
+    marks = late("marks:marks_of")
     explanation = late("terminal.causes:explanation")
     section = late("page.section:section_of")
 

@@ -13,6 +13,7 @@ from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.hosts.counting import Watched, ask, counting, counting_machine, counts_of, watch
 from stealtime.hosts.guest import Guest, lose_host
 from stealtime.hosts.host import Death
+from stealtime.hosts.moments import moments_of, read_clocks
 from stealtime.hosts.reusing_driver import GuestDriver
 from stealtime.hosts.setting_up import refuse_hosts, set_up_hosts
 from stealtime.hosts.silences import answered_again, unanswered_protocols
@@ -59,18 +60,19 @@ class ProtectedDriver(GuestDriver[ProtectedParameters]):
 
 
 def _count_round_trips(guest: Guest, duration_s: float) -> RoundTrips:
-    active = guest.await_ready()
+    active, before = guest.await_ready(), read_clocks()
     with counting(guest) as client:
         watched = watch(guest, active, duration_s, client)
         seen = client.end()
     trips = {
         f"{name}_p{share}_ns": seen["round_trip_ns"][name][f"p{share}"] for name in ("tcp", "udp") for share in (50, 99)
     }
-    return RoundTrips(**counts_of(seen), checkpoints=_checkpoints(watched), **trips)
+    told = {"checkpoints": _checkpoints(watched), "moments": moments_of(watched, before), **trips}
+    return RoundTrips(**counts_of(seen), **told)
 
 
 def _fail_over(guest: Guest, death: Death, duration_s: float) -> Failover:
-    active = guest.await_ready()
+    active, before = guest.await_ready(), read_clocks()
     with counting(guest, 1, "--check") as client:
         watched = watch(guest, active, duration_s, client)
         fault = lose_host([guest], [active], guest.other_host(active.host), death)
@@ -82,6 +84,7 @@ def _fail_over(guest: Guest, death: Death, duration_s: float) -> Failover:
     return Failover(
         **counts_of(seen),
         checkpoints=_checkpoints(watched),
+        moments=moments_of(watched, before, fault),
         host=active.host,
         silence_tcp_ns=seen["longest_outage_ns"]["tcp"],
         silence_udp_ns=seen["longest_outage_ns"]["udp"],

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
+from stealtime.hosts.moments import Moments
 from stealtime.store.results import Result
 from stealtime.vocabulary.readings import Model
 
@@ -40,6 +41,8 @@ class _Counted(Result):
     """What must not happen, by kind: ``forgotten``, ``repeated`` ... as ``stealtime-agent count`` names them."""
     checkpoints: Checkpoints | None
     """None without protection."""
+    moments: Moments | None = None
+    """None without protection, and in older runs."""
     retries: int = 0
     """How often the trial was begun anew, because the guest had lost its standby meanwhile: not counted above."""
 

@@ -16,6 +16,8 @@ class ProtectionStudy(CatalogueStudy):
     folder = resources.files("stealtime.studies.protection")
     catalogue = CATALOGUE
     answer = late("answer:answer_of")
+    host_line = late("stealtime.hosts.moments:line_of")
+    marks = late("stealtime.hosts.moments:marks_of")
     figures = late("figures:ProtectionFigures")
     pictures = late("page.pictures:pictures")
 

@@ -28,6 +28,12 @@ def tail_overhead(cell: CellSummary) -> Interval | None:
     return interval_of_repetitions(values_ns, resolution=clock_resolution_ns(cell))
 
 
+def intervals_of(cell: CellSummary) -> dict[str, Interval]:
+    """Give the figures that have an interval; see ``report.study.ReportedStudy.intervals``."""
+    tail = tail_overhead(cell)
+    return {} if tail is None else {"p999_overhead_ns": tail}
+
+
 def tail_ratio(cell: CellSummary, reference: CellSummary) -> Interval | None:
     """Give how many times the reference's a cell's overhead at the 99.9th percentile is; None as above, for either."""
     own_ns, base_ns = _of_trials(cell), _of_trials(reference)

@@ -1,7 +1,7 @@
 """The figures of a cell: what became of the jobs of its task sets."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import JsonValue
 
@@ -9,6 +9,9 @@ from stealtime.report import notation
 from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import Bounded, CellFigures, Watched
 from stealtime.wire.rtload import RealTimePolicy
+
+if TYPE_CHECKING:
+    from stealtime.report.interval import Interval
 
 
 class Share(Figures):
@@ -144,6 +147,15 @@ class RealTimeCell(CellFigures):
             return [text]
         latency = notation.duration(self.urgent_latency_ns.max)
         return [text, f"the most urgent task began {latency} after its release at the latest"]
+
+    @property
+    def intervals(self) -> "Mapping[str, Interval]":
+        from stealtime.report.interval import Interval
+
+        share = self.missed_share
+        if share is None or share.low is None or share.high is None:
+            return {}
+        return {"missed_share": Interval(share.share, share.low, share.high)}
 
     @property
     def columns(self) -> dict[str, JsonValue]:

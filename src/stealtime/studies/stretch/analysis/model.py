@@ -1,13 +1,17 @@
 """The figures of a cell: what its work took in each repetition, and its stretch where the run has what to compare."""
 
+from collections.abc import Mapping
 from statistics import fmean, median
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, JsonValue
 
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import Bounded, CellFigures
+
+if TYPE_CHECKING:
+    from stealtime.report.interval import Interval
 
 
 class Repetition(Figures):
@@ -270,6 +274,16 @@ class StretchCell(CellFigures):
             if against is not None and against.ratio is not None:
                 lines.append(f"stretch against {against.base} {against.ratio:.3f}")
         return lines
+
+    @property
+    def intervals(self) -> "Mapping[str, Interval]":
+        from stealtime.report.interval import Interval
+
+        return {
+            f"stretch_{name}_ratio": Interval(one.ratio, one.low, one.high)
+            for name, one in (("native", self.against_native), ("alone", self.against_alone))
+            if one is not None and one.ratio is not None and one.low is not None and one.high is not None
+        }
 
     @property
     def columns(self) -> dict[str, JsonValue]:

@@ -46,6 +46,10 @@ MODULES: dict[str, tuple[str, tuple[str, ...]]] = {
         "The agent's threads in the machine under test: where they ran, and what may have stopped one.",
         ("ThreadPlacement", "ThreadRole", "MachineThread", "RealTimeLimitKind", "RealTimeLimit"),
     ),
+    "stealtime.wire.threshold": (
+        "A sample that is too long: what to do at it, and which it was.",
+        ("OnThreshold", "ThresholdHit"),
+    ),
     "stealtime.wire.message": ("The JSON messages.", ()),
 }
 """The modules with what each holds, those first that others import; the last one has the rest."""

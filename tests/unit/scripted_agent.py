@@ -64,6 +64,7 @@ from stealtime.wire.message import (
 )
 from stealtime.wire.rtload import RtloadProbe
 from stealtime.wire.threads import ThreadPlacement
+from stealtime.wire.threshold import ThresholdHit
 
 UNITS_PER_S = 2e9
 ITERATIONS_A_US = 1000
@@ -433,4 +434,12 @@ def _done(request: TrialRequest, layout: Layout | None, counters: dict[str, int]
         calibrated_floor_units=200,
         counters=counters,
         tracing=_tracing_outcome() if request.tracing is not None else None,
+        threshold=_hit(request),
     )
+
+
+def _hit(request: TrialRequest) -> ThresholdHit | None:
+    """Sample 7 is over every threshold that is asked for: it takes 2.5 s."""
+    if request.on_threshold is None:
+        return None
+    return ThresholdHit(index=7, duration_units=5_000_000_000, end_tsc=9_000_000_000, samples_over=1)

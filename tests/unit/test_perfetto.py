@@ -114,7 +114,7 @@ def test_kernel_events_are_those_of_the_table(traced: Trial, tmp_path: Path) -> 
 
 
 def test_a_loss_ends_what_is_not_known_to_go_on(traced: Trial, tmp_path: Path) -> None:
-    rows = [
+    rows: list[tuple[int, ...]] = [
         (START_TSC, 0, 0, 0, 0, PROBE, 4, 1), (START_TSC + 2_100, 0, 6, PROBE, 236, 0, 0, 0),
         (START_TSC + 4_200, 0, 12, 0, 17, 0, 0, 2**32 - 1), (START_TSC + 6_300, 0, 7, PROBE, 236, 0, 0, 0),
     ]  # fmt: skip

@@ -17,14 +17,17 @@ use stealtime_console::quantities::nanoseconds;
 use stealtime_console::remarks;
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::running::Taken;
-use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial};
+use stealtime_probe::{Recording, RunningTrial, Trial, facts};
+use stealtime_trace::TraceError;
 use stealtime_wire::{Facts, Finding, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
 
 use crate::claims::Claims;
 use crate::cpu_choice::one_cpu;
+use crate::moment::{self, Moment, Told};
 use crate::probes::{Common, ProbeCommand};
 use crate::restore::{Watchdog, put_back_leftovers};
 use crate::tables;
+use crate::tracing::{self, AroundSamples, SharedAroundSamples, Traced, TrialEnd};
 
 /// Findings with which a trial may be used, but passes no threshold (`campaigns/validity.py` has the same).
 const NO_PASS: [&str; 3] = ["cancelled", "memory_full", "no_sched_fifo"];
@@ -63,21 +66,27 @@ impl Bench {
     }
 
     fn measure(self, common: &Common, probe: Probe, claimed: Vec<Finding>) -> Result<ExitCode> {
+        let on_threshold = common.moment.asked()?;
         let request = TrialRequest {
+            tracing: on_threshold.map(|_| moment::trace_request(&probe)),
+            on_threshold,
             max_samples: common.max_samples,
             lift_rt_throttling: common.lift_rt_throttling,
             injection: common.thefts.injection()?,
             ..TrialRequest::plain(probe, self.cpus.clone(), common.priority, nanoseconds(common.duration)?)
         };
         let samples = RowFile::create(common.samples.as_deref())?;
-        let watchdog = request.lift_rt_throttling.then(Watchdog::start).transpose()?;
-        let running = Arc::new(RunningTrial::new());
-        let mut recording = with_progress(common, &running, &self.rate, || {
-            run_trial(&Trial { request: &request, rate: &self.rate, running: &running })
+        let changes_machine = request.lift_rt_throttling || request.tracing.is_some();
+        let watchdog = changes_machine.then(Watchdog::start).transpose()?;
+        let around = Arc::new(AroundSamples::default());
+        let running = Arc::new(RunningTrial::observed_by(Arc::new(SharedAroundSamples(Arc::clone(&around)))));
+        let TrialEnd { mut recording, traced } = with_progress(common, &running, &self.rate, || {
+            tracing::run(&Trial { request: &request, rate: &self.rate, running: &running }, &around)
         })?;
         drop(watchdog);
         recording.outcome.findings.extend(claimed);
-        let document = Document::of(&recording, self.facts)?;
+        let mut document = Document::of(&recording, self.facts)?;
+        document.explain(&common.moment, traced);
         let told = tell(common.json, &document, |output| document.write_text(output));
         let fill = |rows: &mut _| tables::write(&recording, Taken::default(), StreamName::Samples, rows);
         let written = samples.map_or(Ok(()), |file| file.fill(fill));
@@ -142,6 +151,8 @@ struct Document {
     periods: Vec<Period>,
     /// Where this kernel may have stopped the probe: the samples that it explains count for no `--max-overhead`.
     held_back: Option<HeldBack>,
+    /// The first sample over `--on-threshold`, and what took its time.
+    threshold: Option<Told>,
     outcome: TrialOutcome,
     machine: Facts,
 }
@@ -175,9 +186,19 @@ impl Document {
             stats: series.as_ref().map(Series::summary),
             held_back: series.as_ref().and_then(|series| held_back(series, recording)),
             periods: series.as_ref().filter(|_| is_whole).map(Series::periods).unwrap_or_default(),
+            threshold: None,
             outcome,
             machine,
         })
+    }
+
+    /// Tells what took the time of the sample over the threshold, if there is one, and runs the command for it.
+    fn explain(&mut self, moment: &Moment, traced: Option<Result<Traced, TraceError>>) {
+        let found = self.outcome.request.on_threshold.zip(self.outcome.threshold).zip(traced);
+        let Some((((asked, hit), traced), stats)) = found.zip(self.stats.as_ref()) else { return };
+        let told = moment::tell(asked, &hit, &self.outcome, stats.floor_ns, traced);
+        moment.run_command(&told);
+        self.threshold = Some(told);
     }
 
     fn exit_code(&self, max_overhead: Option<Duration>) -> ExitCode {
@@ -186,7 +207,7 @@ impl Document {
         let over = |longest_ns: f64| max_overhead.is_some_and(|most| longest_ns > most.as_nanos() as f64);
         if !self.head.valid {
             ExitCode::from(NOT_VALID)
-        } else if longest_ns.is_some_and(over) {
+        } else if self.threshold.is_some() || longest_ns.is_some_and(over) {
             ExitCode::from(OVER_THRESHOLD)
         } else if max_overhead.is_some() && self.is_no_pass() {
             ExitCode::from(NOT_VALID)
@@ -231,6 +252,9 @@ impl Document {
         for period in &self.periods {
             let (every_ms, cost_us) = (period.period_s * 1e3, period.cost_p50_ns * 1e-3);
             writeln!(output, "every     {every_ms:>14.3} ms: {cost_us:.3} us ({} times)", period.events)?;
+        }
+        if let Some(threshold) = &self.threshold {
+            threshold.write_text(output)?;
         }
         write_findings(&self.outcome.findings, output)
     }

@@ -24,6 +24,7 @@ mod guard;
 mod init;
 mod load;
 mod load_alone;
+mod moment;
 mod netlink;
 mod network;
 mod probes;

@@ -11,9 +11,10 @@ use stealtime_probe::tick::calibrate_on;
 use stealtime_wire::{Injection, Probe, Switch, Tick, Wakeup};
 
 use crate::cpu_list::CpuList;
+use crate::moment::Moment;
 
 pub const EXIT_CODES: &str =
-    "Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 over --max-overhead, 4 measured but not valid";
+    "Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 over --max-overhead or --on-threshold, 4 measured but not valid";
 
 #[derive(Debug, Subcommand)]
 pub enum ProbeCommand {
@@ -56,6 +57,8 @@ pub struct Common {
     /// Exit with 3 if the longest sample exceeds the floor by more than this, e.g. 100us; 4 if that cannot be told
     #[arg(short = 'b', long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub max_overhead: Option<Duration>,
+    #[command(flatten)]
+    pub moment: Moment,
     #[command(flatten)]
     pub thefts: Thefts,
     /// Print no progress on standard error

@@ -258,7 +258,7 @@ impl Server {
         let around = Arc::new(AroundSamples::default());
         let all_cpus = scheduling::allowed_cpus().context("the agent's CPUs cannot be read")?;
         let has_other_cpu = all_cpus.iter().any(|cpu| !request.cpus.contains(cpu));
-        let running = RunningTrial::observed_by(Box::new(SharedAroundSamples(Arc::clone(&around))));
+        let running = RunningTrial::observed_by(Arc::new(SharedAroundSamples(Arc::clone(&around))));
         let trial = Arc::new(match request.checkpoint_ns {
             Some(every_ns) => running.taken_by(self.taker(every_ns, has_other_cpu)),
             None => running,

@@ -15,7 +15,7 @@ use arrow_schema::ArrowError;
 use stealtime_probe::clock::read_clocks;
 use stealtime_probe::observer::Observer;
 use stealtime_probe::{Recording, Trial, TrialError, run_trial, scheduling};
-use stealtime_trace::{Recorded, Recorder, Switch, TraceError, Tracefs, groups};
+use stealtime_trace::{Recorded, Recorder, Row, Switch, TraceError, Tracefs, groups};
 use stealtime_wire::{ClockReading, Facts, Finding, FindingLevel, Reading, TraceRequest, TracingOutcome};
 
 use crate::restore::Watchdog;
@@ -40,6 +40,20 @@ impl Traced {
         trace_table::write(&mut self.recorded.borrow_mut(), tsc_hz, output)
     }
 
+    /// When it was on, in the counter of its events.
+    pub fn covered(&self) -> (u64, u64) {
+        (self.start.tsc, self.end.tsc)
+    }
+
+    /// All of its events; instead of writing the table.
+    pub fn into_events(self) -> Result<Events, TraceError> {
+        let mut recorded = self.recorded.into_inner();
+        let mut rows = Vec::new();
+        while recorded.take(usize::MAX, &mut rows)? {}
+        let (names, findings) = recorded.conclude();
+        Ok(Events { rows, names, findings })
+    }
+
     /// What came of it, once the table was written.
     pub fn outcome(self, tsc_hz: f64) -> TracingOutcome {
         let Self { recorded, start, end } = self;
@@ -49,6 +63,16 @@ impl Traced {
         let (names, findings) = recorded.conclude();
         TracingOutcome { clock, tsc_hz, start, end, events, lost, groups, names, findings }
     }
+}
+
+/// What was recorded, in memory.
+pub struct Events {
+    /// In the order of time.
+    pub rows: Vec<Row>,
+    /// What their column `name` counts.
+    pub names: Vec<String>,
+    /// What a reader must know.
+    pub findings: Vec<Finding>,
 }
 
 /// A recording under way, with a thread that reads it; dropped, it ends and leaves nothing.
@@ -145,6 +169,14 @@ impl Observer for SharedAroundSamples {
         if let Some(switch) = self.0.switch.get() {
             let _ = self.0.end.set(read_clocks());
             let _ = switch.off();
+        }
+    }
+
+    fn exceeded(&self) {
+        if let Some(switch) = self.0.switch.get() {
+            // The other way round: what the reading takes must not push the oldest events out.
+            let _ = switch.off();
+            let _ = self.0.end.set(read_clocks());
         }
     }
 }

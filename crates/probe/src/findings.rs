@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use stealtime_wire::{ClockCheck, Finding, FindingLevel, Layout, TrialRequest};
+use stealtime_wire::{ClockCheck, Finding, FindingLevel, Layout, OnThreshold, ThresholdHit, TrialRequest};
 
 use crate::samples::Samples;
 
@@ -158,6 +158,23 @@ pub fn ended_early(
         return None;
     };
     Some(Finding { code: code.to_owned(), level: FindingLevel::Limits, text, hint })
+}
+
+/// What it means that a sample was over the threshold that was asked for.
+pub fn over_threshold(asked: OnThreshold, hit: &ThresholdHit, units_per_s: f64) -> Finding {
+    let us = |ns: f64| format!("{:.1} us", ns * 1e-3);
+    let sample = format!(
+        "sample {} took {}, more than {} over the floor",
+        hit.index,
+        us(hit.duration_units as f64 * 1e9 / units_per_s),
+        us(asked.overhead_ns as f64)
+    );
+    let (code, text) = if asked.stop {
+        ("stopped_at_threshold", format!("it was stopped at the first sample over the threshold: {sample}"))
+    } else {
+        ("over_threshold", format!("{sample}, the first of {}", hit.samples_over))
+    };
+    Finding { code: code.to_owned(), level: FindingLevel::Limits, text, hint: None }
 }
 
 #[cfg(test)]

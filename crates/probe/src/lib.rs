@@ -43,6 +43,7 @@ pub mod steal;
 mod switch;
 mod sys;
 pub mod thread_times;
+mod threshold;
 pub mod throttling;
 pub mod tick;
 pub mod time_line;

@@ -17,6 +17,8 @@ pub trait Observer: Send + Sync {
     fn begin(&self);
     /// The last sample was measured.
     fn end(&self);
+    /// The first sample exceeded the threshold that was asked for; others may follow.
+    fn exceeded(&self) {}
 }
 
 #[derive(Default)]

@@ -13,13 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use stealtime_wire::Progress;
+use stealtime_wire::{Progress, ThresholdHit};
 
 use crate::clock::{SampleClock, TscRate};
 use crate::keeping::{Keeping, Next, Taker};
 use crate::samples::{Cells, Entries, Rows32, Samples};
 use crate::side_list::SideList;
 use crate::sys::LockedArray;
+use crate::threshold::Threshold;
 
 /// Stands in a sample's place when its value does not fit 32 bits; the true value is in the side list.
 pub const SATURATED: u32 = u32::MAX;
@@ -58,6 +59,7 @@ pub struct Recorder {
     is_waiting: AtomicBool,
     wake: Option<Arc<Taker>>,
     freed: Condvar,
+    threshold: Threshold,
 }
 
 impl Recorder {
@@ -82,7 +84,19 @@ impl Recorder {
             is_waiting: AtomicBool::new(false),
             wake: None,
             freed: Condvar::new(),
+            threshold: Threshold::none(),
         })
+    }
+
+    /// Looks at each sample whether it is too long.
+    #[must_use]
+    pub fn held_against(self, threshold: Threshold) -> Self {
+        Self { threshold, ..self }
+    }
+
+    /// The first sample over the threshold so far.
+    pub fn hit(&self) -> Option<ThresholdHit> {
+        self.threshold.hit()
     }
 
     /// Has its samples taken away while it is written, until there were `limit`.
@@ -165,6 +179,9 @@ impl Recorder {
         let value = self.narrow(index, duration, &self.long_durations);
         self.durations.cells()[index - self.offset.load(Ordering::Relaxed)].store(value, Ordering::Relaxed);
         self.length.store(index + 1, Ordering::Release);
+        if duration > self.threshold.longest_units && self.threshold.exceeded(index, duration) {
+            self.stop();
+        }
     }
 
     /// Writes the gap before a sample, and the sample.

@@ -89,6 +89,7 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
         found.push(finding);
     }
     let recorder = reclaim(begun.recorder);
+    let hit = recorder.hit();
     let is_full = recorder.keeping() == Keeping::Whole && recorder.len() == recorder.capacity();
     let samples = recorder.into_samples();
     found.extend(findings::clocks(&clock.check));
@@ -99,6 +100,8 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
         let watched_units = trial.running.taken().watched_until_end(&samples, layout);
         findings::watched(watched_units, &samples.pauses, clock.units_per_s, &mut counters, &mut found);
         found.extend(findings::ended_early(request, layout, &counters, is_full, is_cancelled));
+        let hit = request.on_threshold.zip(hit);
+        found.extend(hit.map(|(asked, hit)| findings::over_threshold(asked, &hit, clock.units_per_s)));
     }
     let mut injected = Vec::new();
     if let Some(thefts) = thefts {
@@ -122,6 +125,7 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
         counters,
         threads: trial.running.threads.list(),
         tracing: None,
+        threshold: hit,
     };
     Ok(Recording { samples, rows, injected, ordinary, outcome })
 }

@@ -73,7 +73,7 @@ pub(crate) struct Opening {
 pub struct RunningTrial {
     recorder: OnceLock<Weak<Recorder>>,
     cancelled: AtomicBool,
-    observer: Option<Box<dyn Observer>>,
+    observer: Option<Arc<dyn Observer>>,
     taker: Option<Arc<Taker>>,
     taken: Mutex<Taken>,
     findings: Mutex<Vec<Finding>>,
@@ -88,7 +88,7 @@ impl RunningTrial {
     }
 
     /// A trial whose progress goes to an observer.
-    pub fn observed_by(observer: Box<dyn Observer>) -> Self {
+    pub fn observed_by(observer: Arc<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..Self::default() }
     }
 
@@ -178,7 +178,13 @@ impl RunningTrial {
             counters,
             threads: self.threads.list(),
             tracing: None,
+            threshold: recorder.hit(),
         })
+    }
+
+    /// By which the recording of a trial is stopped at a sample that is too long.
+    pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
+        self.observer.clone()
     }
 
     /// The first sample is about to be measured.

@@ -12,6 +12,7 @@ use crate::error::TrialError;
 use crate::keeping::{Keeping, MOST_BYTES};
 use crate::recorder::Recorder;
 use crate::running::Opening;
+use crate::threshold::Threshold;
 use crate::trial::Trial;
 use crate::{findings, scheduling, steal, sys};
 
@@ -57,7 +58,7 @@ impl Stage<'_> {
     /// the cheapest sample of a calibration just before.
     pub fn begin(&self, most_samples: u64, floor_units: Option<u64>) -> Result<Begun, TrialError> {
         let running = self.trial.running;
-        let recorder = Arc::new(self.allocate(most_samples)?);
+        let recorder = Arc::new(self.allocate(most_samples)?.held_against(self.threshold(floor_units)));
         let placement =
             scheduling::placement(running.threads.of_probe()).map_err(|source| TrialError::Placement { source })?;
         running.attach(&recorder);
@@ -76,6 +77,15 @@ impl Stage<'_> {
             running.open(Opening { layout, clock, floor_units, placement, start, start_realtime_ns });
         }
         Ok(Begun { recorder, finding, stolen_ns, start_realtime_ns, start })
+    }
+
+    /// What is too long for a sample, in its units: by so much over the floor that a calibration found just before.
+    fn threshold(&self, floor_units: Option<u64>) -> Threshold {
+        let Some(asked) = self.trial.request.on_threshold.filter(|_| self.layout.is_some()) else {
+            return Threshold::none();
+        };
+        let longest_units = floor_units.unwrap_or(0).saturating_add(self.units(asked.overhead_ns));
+        Threshold::new(longest_units, asked.stop, self.trial.running.observer())
     }
 
     /// More samples than the duration can hold, by the shortest turn that was seen before.

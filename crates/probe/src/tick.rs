@@ -142,6 +142,7 @@ fn measure(recorder: &Recorder, iterations: u64, duration_cycles: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::threshold::Threshold;
 
     #[test]
     fn samples_tile_the_time_of_the_trial() {
@@ -154,6 +155,18 @@ mod tests {
         let total: u64 = samples.durations().iter().map(|&cycles| u64::from(cycles)).sum();
         assert!(origin >= before && origin + total <= after);
         assert!(total >= 1_000_000, "{total}");
+    }
+
+    #[test]
+    fn a_turn_over_the_threshold_ends_the_trial_or_is_counted() {
+        for (stops, turns) in [(true, 1), (false, 10)] {
+            let recorder = Recorder::new(10, false, 1_000_000_000, SampleClock::Tsc).unwrap();
+            let recorder = recorder.held_against(Threshold::new(0, stops, None));
+            measure(&recorder, 100, u64::MAX);
+            let hit = recorder.hit().unwrap();
+            assert_eq!((recorder.len(), hit.index, hit.samples_over), (turns, 0, turns as u64));
+            assert_eq!(hit.duration_units, u64::from(recorder.into_samples().durations()[0]));
+        }
     }
 
     #[test]

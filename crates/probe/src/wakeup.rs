@@ -157,6 +157,7 @@ impl<'a> Series<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::threshold::Threshold;
 
     #[test]
     fn a_late_wake_up_records_every_expiry_that_it_swallowed() {
@@ -168,6 +169,18 @@ mod tests {
         assert_eq!((series.index, series.expiry), (5, 6_000));
         assert_eq!(series.counts.swallowed, 3);
         assert_eq!(recorder.into_samples().durations(), [50, 3_500, 2_500, 1_500, 500]);
+    }
+
+    #[test]
+    fn of_the_expiries_that_a_stall_swallowed_the_first_is_the_one_over_the_threshold() {
+        let recorder = Recorder::new(100, false, 1_000_000_000, SampleClock::Monotonic).unwrap();
+        let recorder = recorder.held_against(Threshold::new(1_000, true, None));
+        let mut series = Series::new(&recorder, 1_000, 1_000);
+        assert!(series.record_expired(1_050));
+        assert_eq!(recorder.hit(), None);
+        series.record_expired(5_500);
+        let hit = recorder.hit().unwrap();
+        assert_eq!((hit.index, hit.duration_units, hit.samples_over), (1, 3_500, 3));
     }
 
     #[test]

@@ -55,12 +55,12 @@ fn spooled(
     let span = last - Page::parse(page)?.start + 1;
     let mut copy = page[..used].to_vec();
     let spool = |_cpu| {
-        let mut spool = Spool::new()?;
+        let mut spool = Spool::new(None)?;
         let mut time = last;
         for _ in 0..count {
             time += span;
             copy[..8].copy_from_slice(&time.to_le_bytes());
-            spool.push(&copy, 0)?;
+            spool.push(&copy, || 0, 0)?;
         }
         Ok::<_, Problem>(spool.rewind()?)
     };

@@ -221,6 +221,7 @@ mod tests {
             hidden_threads: Some(hidden.to_owned()),
             user_mode_linux: Vec::new(),
             extra_groups: Vec::new(),
+            keep_bytes_per_cpu: None,
         }
     }
 

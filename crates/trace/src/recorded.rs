@@ -39,10 +39,12 @@ pub struct Recorded {
     findings: Vec<Finding>,
     /// Which groups of events were recorded.
     pub groups: Facts,
-    /// Events that the kernel had no room for.
+    /// Events that the kernel had no room for, and older ones that were not to be kept.
     pub lost: u64,
     /// The kernel's name of the clock.
     pub clock: &'static str,
+    /// Whether only the last events were to be kept.
+    pub is_flight: bool,
 }
 
 impl Recorded {
@@ -63,7 +65,17 @@ impl Recorded {
             position: 0,
             last_time: 0,
         });
-        Self { cpus: cpus.collect(), heads: None, table, met: Met::default(), findings, groups, lost, clock }
+        Self {
+            cpus: cpus.collect(),
+            heads: None,
+            table,
+            met: Met::default(),
+            findings,
+            groups,
+            lost,
+            clock,
+            is_flight: false,
+        }
     }
 
     /// Appends the next rows, in the order of time, until there are `limit` in `rows`; gives whether there
@@ -115,7 +127,11 @@ impl Recorded {
             let (code, hint) = (code.to_owned(), hint.map(str::to_owned));
             findings.push(Finding { code, level: FindingLevel::Limits, text, hint });
         };
-        if self.lost > 0 {
+        if self.lost > 0 && self.is_flight {
+            let text =
+                format!("the last {} events of the kernel were kept, {} before them not", self.met.events, self.lost);
+            found("trace_flight", text, None);
+        } else if self.lost > 0 {
             let text = format!("{} events of the kernel were lost, {} were recorded", self.lost, self.met.events);
             found("trace_events_lost", text, Some("give the trace a larger buffer, or trace fewer CPUs"));
         }
@@ -207,9 +223,9 @@ mod tests {
         let mut table = EventTable::default();
         table.learn("softirq_entry", SOFTIRQ).unwrap();
         let pages = (0..).zip(cpus).map(|(cpu, pages)| {
-            let mut spool = Spool::new().unwrap();
+            let mut spool = Spool::new(None).unwrap();
             for (page, lost) in *pages {
-                spool.push(page, *lost).unwrap();
+                spool.push(page, || 0, *lost).unwrap();
             }
             (cpu, spool.rewind().unwrap())
         });

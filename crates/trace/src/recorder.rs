@@ -72,6 +72,7 @@ pub struct Recorder {
     table: EventTable,
     enabled: groups::Enabled,
     page: Vec<u8>,
+    is_flight: bool,
     instance: Instance,
 }
 
@@ -101,11 +102,13 @@ impl Recorder {
             .map_err(|problem| TraceError::Format { path: header.into(), problem })?;
         let buffers = cpus.into_iter().map(|cpu| {
             let pipe = instance.open_without_waiting(format!("per_cpu/cpu{cpu}/trace_pipe_raw"))?;
-            Ok(CpuBuffer { cpu, pipe, spool: Spool::new()?, told: 0 })
+            Ok(CpuBuffer { cpu, pipe, spool: Spool::new(request.keep_bytes_per_cpu)?, told: 0 })
         });
         let buffers = buffers.collect::<Result<_, TraceError>>()?;
         let tracing_on = Arc::new(instance.open_to_write("tracing_on")?);
-        Ok(Self { buffers, tracing_on, table, enabled, page: vec![0; format.page_bytes], instance })
+        let is_flight = request.keep_bytes_per_cpu.is_some();
+        let page = vec![0; format.page_bytes];
+        Ok(Self { buffers, tracing_on, table, enabled, page, is_flight, instance })
     }
 
     /// Which groups of events are recorded; an absent one says why it is not.
@@ -134,12 +137,15 @@ impl Recorder {
         let mut lost = 0;
         let mut pages = Vec::new();
         for buffer in self.buffers {
-            lost += buffer.told.max(lost_events(&self.instance, buffer.cpu)?);
+            lost += buffer.told.max(lost_events(&self.instance, buffer.cpu)?) + buffer.spool.dropped();
             pages.push((buffer.cpu, buffer.spool.rewind()?));
         }
         let mut findings: Vec<Finding> = self.enabled.findings;
         findings.extend(unknown_ids(TraceIds::here()));
-        Ok(Recorded::new(pages, self.table, self.enabled.groups, findings, lost, self.instance.clock()))
+        let groups = self.enabled.groups;
+        let mut recorded = Recorded::new(pages, self.table, groups, findings, lost, self.instance.clock());
+        recorded.is_flight = self.is_flight;
+        Ok(recorded)
     }
 }
 
@@ -215,7 +221,10 @@ fn drain_cpu(instance: &Instance, buffer: &mut CpuBuffer, page: &mut [u8]) -> Re
             Missed::Unknown => lost_events(instance, buffer.cpu)?.saturating_sub(buffer.told).max(1),
         };
         buffer.told += lost;
-        buffer.spool.push(&read[..used_bytes(read).map_err(wrong)?], lost)?;
+        let used = &read[..used_bytes(read).map_err(wrong)?];
+        // Only where some are let go again; a page that is not understood counts when it is read.
+        let events = || Page::parse(used).map_or(0, |page| page.count() as u64);
+        buffer.spool.push(used, events, lost)?;
     }
     Ok(true)
 }

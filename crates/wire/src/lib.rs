@@ -27,9 +27,9 @@ pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, encode_frame};
 pub use injection::{GuestExit, Injection};
 pub use load::{Load, LoadOutcome, LoadRequest, WorkUnit};
 pub use message::{
-    ClockCheck, ClockRecord, ExtraGroup, Facts, FromAgent, Layout, MachineThread, Progress, Reading, RealTimeLimit,
-    RealTimeLimitKind, StreamName, ThreadPlacement, ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialOutcome,
-    TrialRequest,
+    ClockCheck, ClockRecord, ExtraGroup, Facts, FromAgent, Layout, MachineThread, OnThreshold, Progress, Reading,
+    RealTimeLimit, RealTimeLimitKind, StreamName, ThreadPlacement, ThreadRole, ThresholdHit, ToAgent, TraceRequest,
+    TracingOutcome, TrialOutcome, TrialRequest,
 };
 pub use probe::{Contend, Probe, Switch, Tick, Wakeup};
 pub use rtload::{
@@ -38,4 +38,4 @@ pub use rtload::{
 pub use trace_columns::TraceColumns;
 
 /// The version of the frames and messages. It rises whenever an older peer could misunderstand a newer one.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;

@@ -212,6 +212,20 @@ pub struct TrialRequest {
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub checkpoint_ns: Option<u64>,
+    /// What to do at a sample that is too long; of a probe whose result is a series of durations.
+    #[serde(default)]
+    pub on_threshold: Option<OnThreshold>,
+}
+
+/// What happens at the first sample that exceeds a threshold: the machine's own recording stops there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OnThreshold {
+    /// By how much a sample must exceed the calibrated floor of its probe, or 0 where that has none.
+    #[schemars(range(min = 1))]
+    pub overhead_ns: u64,
+    /// Whether the trial ends there; else it goes on, and further such samples are counted.
+    pub stop: bool,
 }
 
 impl TrialRequest {
@@ -228,6 +242,7 @@ impl TrialRequest {
             injection: None,
             tracing: None,
             checkpoint_ns: None,
+            on_threshold: None,
         }
     }
 }
@@ -251,6 +266,11 @@ pub struct TraceRequest {
     /// Groups of events beside those that every trace has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_groups: Vec<ExtraGroup>,
+    /// Keep the last events alone, at least so many bytes of each CPU's, as a flight recorder does; older ones count as
+    /// lost. None keeps all that are read.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub keep_bytes_per_cpu: Option<u64>,
 }
 
 /// Groups of events that are recorded only where they are asked for, as each event costs time.
@@ -436,6 +456,22 @@ pub struct TrialOutcome {
     pub threads: Vec<MachineThread>,
     /// The recording of the machine's own kernel, where one was asked for.
     pub tracing: Option<TracingOutcome>,
+    /// The first sample over the threshold, where one was asked for and a sample was.
+    pub threshold: Option<ThresholdHit>,
+}
+
+/// The first sample that exceeded a threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ThresholdHit {
+    /// Of the sample.
+    pub index: u64,
+    /// What it lasted, in units of the samples.
+    pub duration_units: u64,
+    /// The time-stamp counter just after it.
+    pub end_tsc: u64,
+    /// How many samples exceeded the threshold, this one among them.
+    pub samples_over: u64,
 }
 
 impl TrialOutcome {

@@ -10,9 +10,10 @@ use serde::de::DeserializeOwned;
 use stealtime_wire::{
     ClockCheck, ClockConversion, ClockReading, ClockRecord, Contend, DrawnTaskSet, ExtraGroup, Facts, Finding,
     FindingLevel, FrameDecoder, FrameKind, FromAgent, GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest,
-    MachineThread, PROTOCOL_VERSION, Probe, Progress, Reading, RealTimeLimit, RealTimeLimitKind, RealTimePolicy,
-    RealTimeTask, RealTimeTaskOutcome, Rtload, RtloadOutcome, StreamName, Switch, ThreadPlacement, ThreadRole, Tick,
-    ToAgent, TraceRequest, TracingOutcome, TrialOutcome, TrialRequest, Wakeup, WorkUnit, encode_frame,
+    MachineThread, OnThreshold, PROTOCOL_VERSION, Probe, Progress, Reading, RealTimeLimit, RealTimeLimitKind,
+    RealTimePolicy, RealTimeTask, RealTimeTaskOutcome, Rtload, RtloadOutcome, StreamName, Switch, ThreadPlacement,
+    ThreadRole, ThresholdHit, Tick, ToAgent, TraceRequest, TracingOutcome, TrialOutcome, TrialRequest, Wakeup,
+    WorkUnit, encode_frame,
 };
 
 fn folder() -> PathBuf {
@@ -31,6 +32,7 @@ fn request(probe: Probe, injection: Option<Injection>) -> TrialRequest {
         injection,
         tracing: None,
         checkpoint_ns: None,
+        on_threshold: None,
     }
 }
 
@@ -45,6 +47,7 @@ fn trace_request() -> TraceRequest {
         hidden_threads: Some("st-ring".to_owned()),
         user_mode_linux: vec![1234],
         extra_groups: Vec::new(),
+        keep_bytes_per_cpu: None,
     }
 }
 
@@ -148,8 +151,9 @@ fn to_agent() -> Vec<(&'static str, ToAgent)> {
     let switch = request(Probe::Switch(Switch { threads: 1000 }), None);
     let wakeup = TrialRequest {
         max_samples: Some(50_000_000),
-        tracing: Some(trace_request()),
+        tracing: Some(TraceRequest { keep_bytes_per_cpu: Some(32 << 20), ..trace_request() }),
         checkpoint_ns: Some(60_000_000_000),
+        on_threshold: Some(OnThreshold { overhead_ns: 100_000, stop: true }),
         ..request(Probe::Wakeup(Wakeup { interval_ns: 1_000_000 }), None)
     };
     let contend = Contend {
@@ -255,6 +259,7 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
             thread_pointer: 0x7f00_1234_5600,
         }],
         tracing: Some(tracing_outcome()),
+        threshold: Some(ThresholdHit { index: 9, duration_units: 2_596_140, end_tsc: (1 << 40) + 77, samples_over: 2 }),
     };
     let of_tasks = TrialOutcome {
         request: request(Probe::Rtload(rtload()), None),

@@ -134,6 +134,7 @@ class LocalExecutor:
             checkpoint_ns=campaign.checkpoint_ns,
             trace_buffer_bytes=campaign.trace_buffer_bytes,
             injection=campaign.injection,
+            on_threshold=campaign.on_threshold,
         )
 
 

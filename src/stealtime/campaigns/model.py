@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from stealtime.campaigns.disturbance import KnownDisturbance
+from stealtime.campaigns.moment import ThresholdRule
 from stealtime.campaigns.probe import ProbeCells, Tracing
 from stealtime.campaigns.registry import probes
 from stealtime.campaigns.short import Short, short_model
@@ -73,6 +74,8 @@ class Campaign(Table):
     ``"p99.9=50us"`` the most for a percentile. ``run --max-overhead`` replaces them."""
     injection: KnownDisturbance | None = None
     """Disturb every cell in a known way, to compare with what the samples and the attribution show."""
+    on_threshold: ThresholdRule | None = None
+    """What to do at the first sample that is too long."""
     seed: int = Field(default=1, ge=0, lt=1 << 63)
     """The seed for the order of platforms in the repetitions after the first."""
     short: Annotated[Short, LateType(short_model)] | None = None

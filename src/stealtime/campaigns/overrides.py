@@ -1,12 +1,13 @@
 """Changes to a campaign from the command line."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from stealtime.campaigns.model import Campaign
+from stealtime.campaigns.moment import ThresholdRule
 from stealtime.campaigns.probe import given
 from stealtime.campaigns.probe_options import ProbeOption
 from stealtime.lab.scenarios.model import SCENARIOS
@@ -46,6 +47,8 @@ class Overrides:
     lift_rt_throttling: bool = False
     max_overhead: tuple[str, ...] = ()
     """Thresholds, in place of those of the campaign."""
+    on_threshold: ThresholdRule | None = None
+    """Cells are traced then, unless ``tracing`` says otherwise."""
 
 
 def shorten(campaign: Campaign) -> Campaign:
@@ -98,8 +101,10 @@ def apply_overrides(campaign: Campaign, overrides: Overrides) -> Campaign:
                 hint=f"leave it out, or choose a campaign and --probe with {option.probe}",
             )
         own[option.probe][option.field] = value
+    if overrides.on_threshold is not None:
+        overrides = replace(overrides, tracing=overrides.tracing or "on")
     everywhere = given(overrides, ("duration_ns", "max_samples", "tracing"))
-    changes = given(overrides, ("tracing", "priority", "repetitions", "kernel", "cell_timeout_ns"))
+    changes = given(overrides, ("on_threshold", "tracing", "priority", "repetitions", "kernel", "cell_timeout_ns"))
     several = ("platforms", "scenarios", "max_overhead")
     changes |= {name: list(some) for name in several if (some := getattr(overrides, name))}
     if overrides.lift_rt_throttling:

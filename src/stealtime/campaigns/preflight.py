@@ -30,6 +30,7 @@ CHECKS: tuple[Check, ...] = (
     kernels.refuse_unusable_kernel,
     requests.refuse_what_agents_refuse,
     requests.refuse_disturbance_without_room,
+    requests.refuse_threshold_without_samples,
     loops.refuse_loops_too_long,
     rights.refuse_lifting_without_rights,
     rights.refuse_shares_without_rights,

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from stealtime.campaigns.intention import Intention
 from stealtime.campaigns.parameters import Asked, Parameters
-from stealtime.campaigns.registry import parameters_of
+from stealtime.campaigns.registry import parameters_of, probes
+from stealtime.store.durations import DURATIONS
 from stealtime.vocabulary.errors import UsageError
 
 _HIGHEST_PRIORITY = 99
@@ -53,3 +54,19 @@ def refuse_disturbance_without_room(intention: Intention) -> Sequence[str]:
                 hint=f"measure with a priority of at most {_HIGHEST_PRIORITY - 1} (-p)",
             )
     return ()
+
+
+def refuse_threshold_without_samples(intention: Intention) -> Sequence[str]:
+    """See that each probe has samples to hold against the threshold, where there is one.
+
+    Raises:
+        UsageError: One has not.
+    """
+    campaign, known = intention.plan.campaign, probes()
+    without = list(dict.fromkeys(one.probe for one in campaign.probes if known[one.probe].result is not DURATIONS))
+    if campaign.on_threshold is None or not without:
+        return ()
+    fit = ", ".join(name for name, probe in known.items() if probe.result is DURATIONS and probe.driver is None)
+    raise UsageError(
+        f"--on-threshold is about single samples, which {', '.join(without)} has not", hint=f"--probe {fit}"
+    )

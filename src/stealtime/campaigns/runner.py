@@ -35,6 +35,7 @@ from stealtime.campaigns.events import (
     Observer,
 )
 from stealtime.campaigns.executor import Executor
+from stealtime.campaigns.moment import OnHit, ends_run
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.planner import Plan
 from stealtime.campaigns.provenance import OtherMakerError
@@ -67,6 +68,9 @@ class Tally:
     cut_short: list[str] = field(default_factory=list)
     """Those of which a part was kept: none of the measured ones."""
 
+    hits: list[str] = field(default_factory=list)
+    """Of the measured ones, those with a sample over the threshold of ``--on-threshold``."""
+
     @property
     def has_figures(self) -> bool:
         """Whether anything was measured, if only a part of a cell."""
@@ -92,9 +96,19 @@ class Runner:
         executors: By the name of its host.
         writer: Of the run.
         observer: Is told of the progress.
+        on_hit: Is called for each trial with a sample over the threshold, once that is on the disk.
     """
 
-    def __init__(self, plan: Plan, executors: Mapping[str, Executor], writer: RunWriter, observer: Observer) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        executors: Mapping[str, Executor],
+        writer: RunWriter,
+        observer: Observer,
+        on_hit: OnHit | None = None,
+    ) -> None:
+        self._on_hit = on_hit
+        self._is_stopped = False
         self._plan = plan
         self._executors = executors
         self._writer = writer
@@ -121,8 +135,10 @@ class Runner:
         try:
             await self._calibrate()
             for boot in self._plan.boots:
-                await self._carry_out(boot)
-            state = "finished"
+                if not self._is_stopped:
+                    await self._carry_out(boot)
+            if len(self.tally.measured) + len(self.tally.failed) >= len(self._plan.cells) or not self._is_stopped:
+                state = "finished"
         except OSError as error:
             if error.errno not in DISK_FULL:
                 raise
@@ -222,6 +238,7 @@ class Runner:
                 else:
                     self._count(measured.record)
                     self._tell(CellMeasured(cell, measured.record))
+                    await self._at_threshold(measured.record, queue)
                     continue
                 limit_s = (cell.duration_ns + self._plan.campaign.cell_timeout_ns) / 1e9
                 if is_last or started.elapsed_s >= limit_s:
@@ -274,6 +291,17 @@ class Runner:
             self._count(record)
             self._tell(CellMeasured(cell, record))
         return True
+
+    async def _at_threshold(self, record: TrialRecord, queue: deque[PlannedCell]) -> None:
+        """Tell of a sample over the threshold, and end the run where it is to stop there."""
+        if record.outcome is None or record.outcome.threshold is None:
+            return
+        self.tally.hits.append(record.trial_id)
+        if self._on_hit is not None:
+            await _to_its_end(asyncio.to_thread(self._on_hit, self._writer.folder, record))
+        if ends_run(record):
+            self._is_stopped = True
+            queue.clear()
 
     async def _keep_part(self, record: TrialRecord, kind: ResultKind, streams: Streams) -> None:
         """Have a part of a trial that goes on on the disk; an interruption waits for it."""

@@ -19,6 +19,7 @@ from stealtime.campaigns.executor import LocalExecutor
 from stealtime.campaigns.intention import Intention
 from stealtime.campaigns.loops import earlier_loops, loops_of
 from stealtime.campaigns.model import Campaign
+from stealtime.campaigns.moment import OnHit
 from stealtime.campaigns.overrides import refuse_difference
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import Plan, plan
@@ -54,6 +55,8 @@ class Order:
     """Measure with the busy loop of this run."""
     host: LocalHost = field(default_factory=LocalHost)
     """Where."""
+    on_hit: OnHit | None = None
+    """Is called for each trial with a sample over the threshold of the campaign's ``on_threshold``."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,7 @@ async def execute(
                 earlier_loops(order.runs_folder),
                 machines,
             )
-            runner = Runner(prepared.plan, {host.name: executor}, writer, observer)
+            runner = Runner(prepared.plan, {host.name: executor}, writer, observer, order.on_hit)
             try:
                 await runner.run()
             except DiskError as error:

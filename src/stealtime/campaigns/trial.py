@@ -12,6 +12,7 @@ from stealtime.campaigns.disturbance import KnownDisturbance
 from stealtime.campaigns.events import CellProgressed, Observer
 from stealtime.campaigns.host_views import with_guest_steal
 from stealtime.campaigns.hypervisor import HypervisorCounting
+from stealtime.campaigns.moment import ThresholdRule, kept_bytes
 from stealtime.campaigns.planned import PlannedCell
 from stealtime.campaigns.probe import Companion, Probe
 from stealtime.campaigns.registry import parameters_of, probes
@@ -67,6 +68,8 @@ class TrialSettings:
     """A longer trial is kept in parts, one at least so often."""
     injection: KnownDisturbance | None = None
     """A known disturbance of every trial."""
+    on_threshold: ThresholdRule | None = None
+    """What to do at the first sample that is too long."""
 
 
 @dataclass(frozen=True)
@@ -195,12 +198,15 @@ async def _companion(
 def _request(machine: Machine, setup: TrialSetup, cell: PlannedCell, number: int, settings: TrialSettings) -> RunTrial:
     probe = probes()[cell.cell.probe]
     own_priority = setup.placement.priority
+    rule = settings.on_threshold
+    asked = None if rule is None or probe.result is not DURATIONS else rule.request
     tracing = None
     if cell.cell.traced and traits_of(machine.platform).has_own_kernel_trace:
         tracing = TraceRequest(
             buffer_bytes_per_cpu=settings.trace_buffer_bytes,
             hidden_threads=probe.hidden_threads,
             extra_groups=list(probe.extra_trace_groups),
+            keep_bytes_per_cpu=kept_bytes(asked),
         )
     return RunTrial(
         trial=number,
@@ -214,6 +220,7 @@ def _request(machine: Machine, setup: TrialSetup, cell: PlannedCell, number: int
         lift_rt_throttling=settings.lift_rt_throttling,
         injection=_injection(settings.injection),
         tracing=tracing,
+        on_threshold=asked,
     )
 
 

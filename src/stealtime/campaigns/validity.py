@@ -10,7 +10,7 @@ from stealtime.campaigns.registry import study_of
 from stealtime.store.model import TrialRecord
 from stealtime.vocabulary.quantities import approximate_duration
 
-_ENDED_EARLY = ("cancelled", "memory_full")
+_ENDED_EARLY = ("cancelled", "memory_full", "stopped_at_threshold")
 """Findings of the agent (``crates/probe/src/findings.rs``) about a trial that watched for less long than it was to."""
 _REFUSED = ("no_sched_fifo",)
 """The same about one that the machine did not let measure as it was to."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from stealtime.campaigns.booted import TrialSetup
 from stealtime.campaigns.host_views import host_views
+from stealtime.campaigns.moment import kept_bytes
 from stealtime.campaigns.planned import PlannedCell
 from stealtime.campaigns.probe import Probe
 from stealtime.campaigns.registry import probes
@@ -37,7 +38,7 @@ from stealtime.store.surroundings import NeighbourTable
 from stealtime.vocabulary.alignment import Alignment
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
-from stealtime.wire.message import TraceRequest
+from stealtime.wire.message import RunTrial, TraceRequest
 from stealtime.wire.results import TraceResult
 
 logger = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ async def watching(
     try:
         await setup.neighbours.start(work, spool / "neighbours")
         if cell.cell.traced:
-            await _start_tracing(machine, setup, cell, number, trace_buffer_bytes)
+            await _start_tracing(machine, setup, cell, work.request, trace_buffer_bytes)
         watched.strangers = StrangersWatch.begin(machine, setup.placement)
         before = _look(machine, setup)
         # Last, because the machine's own work follows: nothing that takes time is to be between the two.
@@ -103,7 +104,7 @@ async def watching(
 
 
 async def _start_tracing(
-    machine: Machine, setup: TrialSetup, cell: PlannedCell, number: int, buffer_bytes: int
+    machine: Machine, setup: TrialSetup, cell: PlannedCell, asked: RunTrial, buffer_bytes: int
 ) -> None:
     """Record the host where the machine may run."""
     if setup.tracer is None:
@@ -117,8 +118,9 @@ async def _start_tracing(
         user_mode_linux=_user_mode_linux(machine, probe),
         # Natively the host's kernel is the machine's.
         extra_groups=list(probe.extra_trace_groups) if traits_of(machine.platform).is_native else [],
+        keep_bytes_per_cpu=kept_bytes(asked.on_threshold),
     )
-    await setup.tracer.start(number, request)
+    await setup.tracer.start(asked.trial, request)
 
 
 async def _stop_tracing(setup: TrialSetup, number: int, folder: Path, watched: Watched) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from stealtime.campaigns.probe_options import ProbeOption, probe_options
 from stealtime.cli import completion
+from stealtime.cli.moment import AtThreshold, explain, tell_moments
 from stealtime.cli.option_groups import OptionGroup, grouped
 from stealtime.cli.parameters import AsJson, duration_of, names_of, numbers_of
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError, weightiest
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from stealtime.campaigns.overrides import Overrides
     from stealtime.campaigns.session import Finished, Order, Prepared
+    from stealtime.report.moment import Moment
     from stealtime.report.summary import RunSummary
     from stealtime.store.run import Run
 
@@ -164,6 +166,7 @@ def run(
     *,
     changes: Changes,
     of_probes: OfProbes,
+    at_threshold: AtThreshold,
     course: Course,
 ) -> None:
     """Measure this machine against its virtual machines: alone or beside noisy neighbours.
@@ -180,15 +183,17 @@ def run(
     all-to-all-memory, two-to-all-memory, and those that a campaign defines.
 
     Exit codes: 0 everything was measured and is valid; 1 nothing could be measured, or the run was interrupted
-    (complete cells are kept: continue with --resume); 2 wrong usage; 3 --max-overhead was exceeded; 4 a cell failed, is
-    invalid, was watched too short or not judged, or a platform or scenario that was named is not available here.
+    (complete cells are kept: continue with --resume); 2 wrong usage; 3 --max-overhead or --on-threshold was exceeded;
+    4 a cell failed, is invalid, was watched too short or not judged, or a platform or scenario that was named is not
+    available here.
     """
     if course.listing:
         from stealtime.cli.listing import list_campaigns
 
         list_campaigns(course.json)
         return
-    overrides = replace(_overrides(changes, of_probes), max_overhead=_thresholds(course.max_overhead))
+    thresholds = _thresholds(course.max_overhead)
+    overrides = replace(_overrides(changes, of_probes), max_overhead=thresholds, on_threshold=at_threshold.rule)
     if course.junit is not None:
         _check_is_file_name(course.junit)
     order = _order(campaign, overrides, changes, course)
@@ -198,8 +203,11 @@ def run(
         prepared = asyncio.run(_prepare(order))
         (print_plan_document if course.json else print_plan)(prepared)
         return
+    moments: list[Moment] = []
+    order = replace(order, on_hit=partial(explain, moments, at_threshold.on_threshold_run))
     finished = _measure(order, course.junit, wait=course.wait)
-    raise typer.Exit(_conclude(finished, order, course.junit, course.json))
+    code = _conclude(finished, order, course.junit, course.json)
+    raise typer.Exit(weightiest(code, tell_moments(moments, finished)))
 
 
 def _overrides(changes: Changes, of_probes: OfProbes) -> "Overrides":

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from stealtime.hosts.counting import Watched
 from stealtime.hosts.guest import Fault
-from stealtime.report.marks import Instant, Mark, Slice, Track, TrialMarks, next_flow
+from stealtime.report.marks import Arguments, Instant, Mark, Slice, Track, TrialMarks, next_flow
 from stealtime.store.host_line import CounterLine, HostLine, NotOnHostClock
 from stealtime.store.run import Trial
 from stealtime.vocabulary.readings import Model
@@ -100,7 +100,11 @@ def _moments_of(trial: Trial) -> Moments | None:
 def _marks(moments: Moments, line: HostLine, root: Track, trial: Trial) -> Iterator[Mark]:
     clock = line.machine
     begin, end = (pair.monotonic_raw_ns for pair in moments.clocks)
-    told = {"clock": "CLOCK_MONOTONIC_RAW of the host", "error bound in ns": line.error_ns, "placed by": line.method}
+    told: Arguments = {
+        "clock": "CLOCK_MONOTONIC_RAW of the host",
+        "error bound in ns": line.error_ns,
+        "placed by": line.method,
+    }
     yield Slice(Track("trial", root), begin, end - begin, trial.record.cell.measurement, "trial", told)
     pauses = Track("epochs", root)
     lanes: list[Track] = []

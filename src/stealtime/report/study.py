@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stealtime.report.comparison import CellComparison
     from stealtime.report.interval import Interval
     from stealtime.report.marks import Track, TrialMarks
+    from stealtime.report.moment import Moment
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
     from stealtime.report.tails.series import TailSeries
@@ -84,6 +85,10 @@ class ReportedStudy(Study):
 
     def explanation(self, run: "Run") -> "RenderableType | None":
         """Give what takes longer to find out than ``tables``; None where there is nothing to explain."""
+        return None
+
+    def moment(self, trial: "Trial") -> "Moment | None":
+        """Explain the first sample of a trial over the threshold of ``run --on-threshold``; None without one."""
         return None
 
     def intervals(self, cell: Any) -> "Mapping[str, Interval]":

@@ -16,8 +16,9 @@ from stealtime.vocabulary.readings import Facts, Model, Unsigned
 from stealtime.wire.load import LoadOutcome, LoadRequest
 from stealtime.wire.rtload import RtloadOutcome, RtloadProbe
 from stealtime.wire.threads import MachineThread, RealTimeLimit, ThreadPlacement
+from stealtime.wire.threshold import OnThreshold, ThresholdHit
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 """Rises whenever an older peer could misunderstand a newer one."""
 
 
@@ -194,6 +195,9 @@ class TraceRequest(Model):
     """Leave out switches between two threads whose names both begin like this."""
     user_mode_linux: list[Unsigned] = Field(default_factory=list)
     """Threads of User-Mode Linux kernels whose ``ptrace`` calls and signals tell what runs inside their guests."""
+    keep_bytes_per_cpu: int | None = Field(default=None, ge=1)
+    """Keep the last events alone, at least so many bytes of each CPU's, as a flight recorder does; older ones count as
+    lost. None keeps all that are read."""
     extra_groups: list[ExtraGroup] = Field(default_factory=list, exclude_if=lambda value: not value)
     """Groups of events beside those that every trace has."""
 
@@ -221,6 +225,8 @@ class TrialRequest(Model):
     checkpoint_ns: int | None = Field(default=None, ge=1)
     """Send the samples of a trial that is longer than this in parts while it runs, at least so often, so that its
     memory is bounded and a part of it is left whatever happens. None sends all of them at the end."""
+    on_threshold: OnThreshold | None = None
+    """What to do at a sample that is too long; of a probe whose result is a series of durations."""
 
 
 class Tiled(Model):
@@ -287,6 +293,8 @@ class TrialOutcome(Model):
     """The agent's threads during the trial."""
     tracing: TracingOutcome | None = None
     """The recording of the machine's own kernel, where one was asked for."""
+    threshold: ThresholdHit | None = None
+    """The first sample over the threshold, where one was asked for and a sample was."""
 
 
 class WholeOutcome(TrialOutcome):

@@ -48,6 +48,7 @@ impl Memory {
             hidden_threads: None,
             user_mode_linux: Vec::new(),
             extra_groups: Vec::new(),
+            keep_bytes_per_cpu: None,
         };
         let tracefs = Tracefs::open().map_err(|error| error.to_string())?;
         // Before there is something to remove.

@@ -82,6 +82,7 @@ def own_work(work: Work, placed: PlacedNeighbour, machine: Machine) -> Work:
         "lift_rt_throttling": lifts,
         "injection": None,
         "tracing": None,
+        "on_threshold": None,
     }
     return Work(work.request.model_copy(update=changes), work.uses_every_cpu, work.needs, work.deadline_s)
 

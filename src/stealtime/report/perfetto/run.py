@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.report.marks import Mark, Slice, Track, TrialMarks
+from stealtime.report.marks import Arguments, Mark, Slice, Track, TrialMarks
 from stealtime.report.perfetto.kernel import KernelMarks, neighbour_marks
 from stealtime.report.perfetto.writer import PerfettoWriter, Written
 from stealtime.report.studies import study_of
@@ -111,7 +111,7 @@ def _whole_trial(trial: Trial, line: HostLine, track: Track) -> Slice:
     record = trial.record
     assert record.outcome is not None  # noqa: S101 - who calls has looked
     begin, end = line.machine.moments([record.outcome.clock.start.tsc, record.outcome.clock.end.tsc]).tolist()
-    told = {
+    told: Arguments = {
         "clock": "CLOCK_MONOTONIC_RAW of the host",
         "error bound in ns": line.error_ns,
         "placed by": line.method,

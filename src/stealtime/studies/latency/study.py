@@ -22,6 +22,7 @@ class LatencyStudy(ReportedStudy):
     answer = late("answer:answer_of")
     tables = late("terminal.summary:tables")
     overview = late("terminal.overview:overview")
+    moment = late("attribution.moment:moment_of")
     intervals = late("analysis.tail:intervals_of")
     marks = late("marks:marks_of")
     explanation = late("terminal.causes:explanation")

@@ -1,6 +1,6 @@
 """One trial: which samples are spikes, and what took each of them (``docs/attribution.md``)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +25,7 @@ from stealtime.wire.message import TrialOutcome
 if TYPE_CHECKING:
     from stealtime._core import AttributionDict, Series, SpikesDict
 
-__all__ = ["NotAttributed", "SplitTrial", "attribute_trial", "split_trial"]
+__all__ = ["NotAttributed", "SplitTrial", "attribute_sample", "attribute_trial", "split_trial"]
 
 LEAST_OVERHEAD_NS = 5_000.0
 """Default threshold over the median: about an interrupt on a virtual machine, so that ticks are seen, not jitter ..."""
@@ -137,6 +137,31 @@ def attribute_trial(trial: Trial, *, threshold_ns: float | None = None, worst: i
     longest = np.lexsort((spikes.index, -spikes.duration.astype(np.int64)))[:worst]
     world = split(trial, outcome, spikes.asked([int(row) for row in longest]))
     return _summarize(trial, outcome, spikes, longest, world)
+
+
+def attribute_sample(trial: Trial, index: int, duration_units: int) -> AttributedSpike:
+    """Split one sample of a traced trial into causes, whether it is a spike by the rule or not.
+
+    Args:
+        trial: As for :func:`attribute_trial`.
+        index: Of the sample.
+        duration_units: What it lasted, in the units of its clock.
+
+    Raises:
+        NotAttributed: As :func:`attribute_trial`, or there is no such sample over the floor.
+        StealtimeError: As :func:`attribute_trial`.
+    """
+    outcome = _outcome(trial)
+    threshold_ns = (duration_units - 1) / (outcome.clock.units_per_s / 1e9)
+    spikes = _find_spikes(load_series(trial), outcome, threshold_ns)
+    (rows,) = np.nonzero(spikes.index == index)
+    if len(rows) != 1:
+        raise NotAttributed(f"sample {index} of {trial.record.trial_id} is not above its floor")
+    chosen = {name: getattr(spikes, name)[rows] for name in ("index", "start_units", "start", "duration")}
+    one = replace(spikes, **chosen)
+    found = split(trial, outcome, one.asked([0])).found
+    (spike,) = _worst(found, _causes(found), one, np.array([0]), outcome.clock.units_per_s)
+    return spike
 
 
 def _outcome(trial: Trial) -> TrialOutcome:

@@ -9,10 +9,12 @@ from rich.text import Text
 
 from stealtime.report import notation
 from stealtime.report.plain_table import new_table
+from stealtime.report.terminal.moment import render_moments
 from stealtime.store.run import Run
 from stealtime.studies.latency.attribution.cells import CauseLine, Causes, TracedCell, gather_causes
 from stealtime.studies.latency.attribution.families import UNEXPLAINED
 from stealtime.studies.latency.attribution.model import Shift, TracingOverhead
+from stealtime.studies.latency.attribution.moment import moment_of
 from stealtime.studies.latency.wording.cause_wording import held_back_alone, signed_duration
 
 _LEAST_SHARE = 0.01
@@ -21,7 +23,10 @@ _LEAST_SHARE = 0.01
 
 def explanation(run: Run) -> RenderableType | None:
     """Attribute the traced trials, which takes a second or two each."""
-    return render_causes(gather_causes(run))
+    causes = render_causes(gather_causes(run))
+    moments = [moment for trial in run.measured if (moment := moment_of(trial)) is not None]
+    told = [*([render_moments(moments)] if moments else []), *([] if causes is None else [causes])]
+    return Group(*told) if told else None
 
 
 def render_causes(causes: Causes) -> RenderableType | None:

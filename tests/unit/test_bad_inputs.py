@@ -90,7 +90,7 @@ def test_a_mark_of_byte_order_is_no_part_of_a_file(stealtime: Command, tmp_path:
         (("compare", "last"), "compare needs a second run", "hyperv-stretch|hyperv2013|telephony2011"),
         ((*SHORT, "--junit", "{closed}/x.xml"), "may not be written", "another file"),
         (("run", "-D", "5"), "--duration: '5' has no unit", "give a duration such as 500ms, 5s or 1m30s"),
-        (("run", "--max-overhead", "x"), "--max-overhead: 'x' is not a duration", "`--max-overhead 500ms`"),
+        (("run", "--max-overhead", "x"), "--max-overhead: 'x' is not a duration", "p99.9=100us the 99.9th percentile"),
         (("run", "-D", "9000h"), "--duration: a trial of 375 days is too long; one may take 366", "run -h"),
         (("run", "-p", "x"), "--priority: 'x' is wrong, it must be a whole number", "stealtime run -h"),
         (("run", "-p", "100"), "--priority cannot be 100: it must be at most 99", "stealtime run -h"),

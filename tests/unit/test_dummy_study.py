@@ -39,7 +39,7 @@ def test_it_is_run_and_shown(stealtime: Command, platforms: list[ScriptedPlatfor
         stored.check_tables()
     aside.rename(stored.trials[0].table("loudness"))
     shown = stealtime("show").out
-    assert [" ".join(line.split()) for line in shown.splitlines() if "1.00" in line] == [
+    assert [" ".join(line.split()) for line in shown.splitlines() if "2,000" in line] == [
         f"{name} echo {count} 1,000 1.00 µs 2,000" for name in ("native", "uml") for count in (3, 12)
     ]
     for told in ("8 trials echoed for want of a reply", "Clock of the samples beside the host's", "Echoes (all: 2x)"):

@@ -73,7 +73,8 @@ class Words(HTMLParser):
 
 def section_of(page: str) -> str:
     words = Words()
-    words.feed(page[page.index('<section id="hypervisor"') : page.index('<section id="causes"')])
+    begin = page.index('<section id="hypervisor"')
+    words.feed(page[begin : page.index("</section>", begin)])
     return "\n".join(line for line in (re.sub(r"\s+", " ", one).strip() for one in words.text.splitlines()) if line)
 
 

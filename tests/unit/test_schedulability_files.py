@@ -113,7 +113,7 @@ def test_no_other_law_is_taken_where_none_keeps_to_the_cap() -> None:
         (Recipe("light-uniform", 5, -1), "--seed: -1 is not a number from 0", "any other"),
         (Recipe("light-uniform", 5, 1, total=0.5), "--total: 0.5 goes with no law", "randfixedsum"),
         (Recipe("randfixedsum", 5, 1), "--law: randfixedsum needs a total", "--total"),
-        (Recipe("randfixedsum", 5, 1, total=6.0), "5 utilizations of at most 1 cannot have the sum 6", "fewer"),
+        (Recipe("randfixedsum", 5, 1, total=6.0), "--total: 6.0 is not the utilization of 5 tasks", "of one CPU"),
     ],
 )
 def test_a_recipe_that_cannot_be_is_refused(recipe: Recipe, message: str, hint: str) -> None:

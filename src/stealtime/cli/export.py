@@ -64,6 +64,8 @@ def export(
         raise UsageError("export was not told what to write", hint="--csv DIR, --perfetto FILE or --bmf FILE")
     if json and bmf == "-":
         raise UsageError("--json and --bmf - both write to stdout", hint="name a file for --bmf")
+    if csv is not None and csv.exists() and not csv.is_dir():
+        raise UsageError(f"--csv: {csv} is no folder", hint="name a folder; it is made if it is not there")
     if trace_processor is not None and not trace_processor.is_file():
         # Before the work, not after it.
         raise UsageError(f"--trace-processor {trace_processor}: there is no such file")
@@ -105,10 +107,8 @@ def _write_csv(run: "Run", folder: Path) -> dict[str, Any]:
     from stealtime.store.export import write_samples_csv
     from stealtime.store.export_tables import write_tables_csv
     from stealtime.store.writer import DiskError, disk_errors
-    from stealtime.vocabulary.errors import StealtimeError, UsageError
+    from stealtime.vocabulary.errors import StealtimeError
 
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--csv: {folder} is no folder", hint="name a folder; it is made if it is not there")
     summary = folder / "summary.csv"
     files: list[dict[str, str | int]] = []
     try:

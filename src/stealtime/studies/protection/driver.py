@@ -67,8 +67,8 @@ def _count_round_trips(guest: Guest, duration_s: float) -> RoundTrips:
     trips = {
         f"{name}_p{share}_ns": seen["round_trip_ns"][name][f"p{share}"] for name in ("tcp", "udp") for share in (50, 99)
     }
-    told = {"checkpoints": _checkpoints(watched), "moments": moments_of(watched, before), **trips}
-    return RoundTrips(**counts_of(seen), **told)
+    moments = moments_of(watched, before)
+    return RoundTrips(**counts_of(seen), checkpoints=_checkpoints(watched), moments=moments, **trips)
 
 
 def _fail_over(guest: Guest, death: Death, duration_s: float) -> Failover:
@@ -86,8 +86,7 @@ def _fail_over(guest: Guest, death: Death, duration_s: float) -> Failover:
         checkpoints=_checkpoints(watched),
         moments=moments_of(watched, before, fault),
         host=active.host,
-        silence_tcp_ns=seen["longest_outage_ns"]["tcp"],
-        silence_udp_ns=seen["longest_outage_ns"]["udp"],
+        **{f"silence_{name}_ns": seen["longest_outage_ns"][name] for name in ("tcp", "udp")},
         fault_to_running_ns=fault.running_ns - fault.struck_ns,
         decision_to_running_ns=fault.running_ns - fault.detected_ns,
         **answered_again(seen["flows"], fault.struck_ns),
@@ -99,6 +98,5 @@ def _fail_over(guest: Guest, death: Death, duration_s: float) -> Failover:
 
 
 def _checkpoints(watched: Watched) -> Checkpoints | None:
-    if not watched.epochs:
-        return None
-    return Checkpoints(elapsed_ns=watched.elapsed_ns, **summarize_epochs(watched.epochs))
+    told = summarize_epochs(watched.epochs) if watched.epochs else None
+    return None if told is None else Checkpoints(elapsed_ns=watched.elapsed_ns, **told)

@@ -25,7 +25,6 @@ class Checkpoints(Model):
     shipped_bytes: int
     """Over the link, with device state and headers."""
     pages: int
-    """That were written."""
 
 
 class _Counted(Result):
@@ -36,13 +35,11 @@ class _Counted(Result):
     tables: tuple[str, ...] = ()
     requests: int
     acknowledged: int
-    """Values that it was told."""
     violations: dict[str, int]
     """What must not happen, by kind: ``forgotten``, ``repeated`` ... as ``stealtime-agent count`` names them."""
     checkpoints: Checkpoints | None
-    """None without protection."""
     moments: Moments | None = None
-    """None without protection, and in older runs."""
+    """None without protection, as the checkpoints, and in older runs."""
     retries: int = 0
     """How often the trial was begun anew, because the guest had lost its standby meanwhile: not counted above."""
 
@@ -62,7 +59,6 @@ class Failover(_Counted):
 
     kind: Literal["failover"] = "failover"
     host: str
-    """That died."""
     silence_tcp_ns: int
     """The longest time between two answers."""
     silence_udp_ns: int

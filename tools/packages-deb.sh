@@ -38,9 +38,12 @@ man_pages() {
 changelog() {
     local version
     version=$(sed -n '/^\[workspace.package\]/,/^version/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-    printf '%s (%s-1) unstable; urgency=medium\n\n  * stealtime %s: CHANGELOG.md of the source has what is new.\n\n -- %s  %s\n' \
-        "$1" "$version" "$version" "stealtime maintainers <maintainers@stealtime.invalid>" \
-        "$(date -Ru --date="@$SOURCE_DATE_EPOCH")" >"$tree/$1.changelog"
+    {
+        printf '%s (%s-1) unstable; urgency=medium\n\n' "$1" "$version"
+        printf '  * stealtime %s: CHANGELOG.md of the source has what is new.\n\n' "$version"
+        printf ' -- %s  %s\n' "stealtime maintainers <maintainers@stealtime.invalid>" \
+            "$(date -Ru --date="@$SOURCE_DATE_EPOCH")"
+    } >"$tree/$1.changelog"
 }
 
 step "unpack the wheel" unpack

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds dist/packages/stealtime-agent-*.oci.tar: an OCI image from scratch with the static agent of the wheel and nothing
-# else, for `podman load`, `ctr images import` or `skopeo copy oci-archive:FILE docker://...`. It checks its node.
+# Builds dist/packages/stealtime-agent-*.oci.tar: an OCI image from scratch with the static agent of the wheel and
+# nothing else, for `podman load`, `ctr images import` or `skopeo copy oci-archive:FILE docker://...`. What runs it
+# checks its node.
 set -euo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"

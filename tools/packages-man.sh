@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes a man page for a program and for each of its commands, from their help texts: tools/packages-man.sh PROGRAM FOLDER
+# Writes a man page for a program and for each of its commands, from their help texts.
+# tools/packages-man.sh PROGRAM FOLDER
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=$1 folder=$2

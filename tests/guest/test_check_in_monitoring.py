@@ -1,6 +1,5 @@
 """The check in Nagios and Slurm as they are, with the files of ``contrib``, while a known disturbance goes on."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -8,13 +7,14 @@ import pytest
 from known_stalls import known_stalls
 from nagios_daemon import await_service, nagios
 from slurm_node import slurm
+from traced_cpu import traced_cpu
 
 from stealtime.lab.platforms.agent_binary import find_agent
 
 pytestmark = pytest.mark.guest
 
 CONTRIB = Path(__file__).parents[2] / "contrib"
-CPU = max(os.sched_getaffinity(0))
+CPU = traced_cpu()
 STALL_NS = 90_000_000
 BAR = "60ms"
 """Between what this machine does by itself and what is injected."""
@@ -34,6 +34,7 @@ def test_nagios_shows_a_disturbance_with_its_cause(tmp_path: Path) -> None:
     assert "hint: " in found["long_plugin_output"], found
 
 
+@pytest.mark.truth
 def test_slurm_drains_a_disturbed_node_and_takes_it_back(tmp_path: Path) -> None:
     # slurmd gives a health check no PATH: all that it needs is named in its settings.
     settings = tmp_path / "settings"

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 from known_stalls import known_stalls
+from traced_cpu import traced_cpu
 
 from stealtime.lab.platforms.agent_binary import find_agent
 
 pytestmark = pytest.mark.guest
 
-CPU = max(os.sched_getaffinity(0))
+CPU = traced_cpu()
 STALL_NS = 60_000_000
 BAR = "40ms"
 """Between what this machine does by itself and what is injected."""

@@ -109,7 +109,7 @@ def test_the_source_distribution_has_all_that_the_wheel_is_built_from(uv: Path, 
 
 def test_a_build_on_another_machine_ends_with_one_sentence(uv: Path, tmp_path: Path) -> None:
     # The kernel tells these processes another machine (man 2 personality).
-    argv = ["setarch", "i686", uv, "build", "--wheel", "--out-dir", tmp_path, ROOT]
+    argv = ["setarch", "i686", str(uv), "build", "--wheel", "--out-dir", str(tmp_path), str(ROOT)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert [line for line in done.stderr.splitlines() if line.startswith("error: stealtime runs on Linux on x86-64")]

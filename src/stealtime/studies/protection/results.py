@@ -23,7 +23,6 @@ class Checkpoints(Model):
     hold_p50_ns: int
     """From the cut of an epoch to the release of its output."""
     shipped_bytes: int
-    """Over the link, with device state and headers."""
     pages: int
 
 
@@ -63,7 +62,6 @@ class Failover(_Counted):
     """The longest time between two answers."""
     silence_udp_ns: int
     fault_to_running_ns: int
-    """Until the guest ran again."""
     decision_to_running_ns: int
     """Of it, from when the standby had won the register."""
     fault_to_answer_tcp_ns: int | None = None

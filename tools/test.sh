@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all rings: kvm, cargo's tests with unit and browser, then guest and protect; one count over all comes last.
+# Runs all rings: kvm, unit and browser, cargo's tests, then guest and protect; one count over all comes last.
 set -uo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"
@@ -7,12 +7,19 @@ source "$(dirname "$0")/steps.sh"
 source tools/rings.sh
 begin_rings
 
-# The times of machines under KVM mean nothing here, and they leave half of both CPUs idle: Rust's tests are built
-# beside them, in time that nobody else wants. The step says later why that failed, or finds nothing to do.
+# The times of machines under KVM mean nothing here, and they leave half of both CPUs idle: what measures nothing runs
+# beside them, in time that nobody else wants. Building says later why it failed, or finds nothing to do.
 ring kvm -m "not truth and not by_request" tests/kvm >"$logs/kvm-ring.log" 2>&1 &
 kvm=$!
+chrt --idle 0 .venv/bin/pytest --durations=10 tests/browser tests/wheel >"$logs/pytest-browser.log" 2>&1 &
+browser=$!
+chrt --idle 0 .venv/bin/pytest --durations=10 --numprocesses=2 --dist=loadfile tests/unit 2>&1 |
+    tee "$logs/pytest-unit.log"
+((PIPESTATUS[0] == 0)) || echo unit >>"$failures"
+wait "$browser" || echo browser >>"$failures"
+cat "$logs/pytest-browser.log"
 # Rust's tests in two halves. Both select from the whole workspace: with other packages cargo would choose other
-# features, and build nearly all of it again.
+# features, and build nearly all of it again. Members that are protected wait most of the time, many of them at once.
 members=(--bins --test all --test clusters --test registers)
 mapfile -t tests < <(cargo metadata --no-deps --format-version 1 |
     .venv/bin/python tests/rigs/cargo_tests.py "${members[@]}")
@@ -32,26 +39,13 @@ build_tests() {
 chrt --idle 0 bash -c "$(declare -p members others); $(declare -f build_tests); build_tests" >/dev/null 2>&1
 wait "$kvm"
 cat "$logs/kvm-ring.log"
-step "build the Rust tests" build_tests || echo cargo >>"$failures"
 
-# Members that are protected wait most of the time, many of them at once: what computes runs beside them.
-rust_tests() {
-    cargo_tests members "${members[@]}" -- --test-threads=8 &
-    local running=$!
-    cargo_tests others "${others[@]}" --
-    cargo_tests docs --doc --
-    wait "$running"
-}
-rust_tests &
-rust=$!
-chrt --idle 0 .venv/bin/pytest --durations=10 tests/browser tests/wheel >"$logs/pytest-browser.log" 2>&1 &
-browser=$!
-chrt --idle 0 .venv/bin/pytest --durations=10 --numprocesses=2 --dist=loadfile tests/unit 2>&1 |
-    tee "$logs/pytest-unit.log"
-((PIPESTATUS[0] == 0)) || echo unit >>"$failures"
-wait "$browser" || echo browser >>"$failures"
-cat "$logs/pytest-browser.log"
-wait "$rust"
+step "build the Rust tests" build_tests || echo cargo >>"$failures"
+cargo_tests members "${members[@]}" -- --test-threads=8 &
+running=$!
+cargo_tests others "${others[@]}" --
+cargo_tests docs --doc --
+wait "$running"
 # Those that make network namespaces.
 ((EUID != 0)) || cargo_tests namespaces --test relay -- --ignored
 .venv/bin/python tests/rigs/skips.py "$logs"/cargo-*.log || echo cargo >>"$failures"

@@ -1,18 +1,17 @@
 """Whether a check tells the truth: known disturbances, and the same without them."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from known_stalls import known_stalls
+from open_agent import open_agent
 from traced_cpu import traced_cpu
 
 from stealtime.lab.platforms.agent_binary import find_agent
@@ -121,17 +120,10 @@ def test_a_check_that_was_stopped_blames_no_machine() -> None:
     assert "stopped by a signal" in document["cause"]["text"], document["summary"]
 
 
-def test_without_rights_a_busy_machine_is_not_judged_and_the_reason_is_said(tmp_path: Path) -> None:
-    # Where a user may reach it: a temporary folder of pytest is root's alone.
-    agent = Path("/tmp") / f"stealtime-check-{os.getpid()}"
-    agent.write_bytes(find_agent().read_bytes())
-    agent.chmod(0o755)
-    command = [str(agent), "check", "--format", "json", "-a", str(CPU), "-D", "2s", "--bar", "100us"]
-    try:
-        with busy(CPU), busy(CPU), busy(CPU):
-            done = subprocess.run(command, capture_output=True, text=True, user="nobody", check=False)
-    finally:
-        agent.unlink()
+def test_without_rights_a_busy_machine_is_not_judged_and_the_reason_is_said() -> None:
+    arguments = ("check", "--format", "json", "-a", str(CPU), "-D", "2s", "--bar", "100us")
+    with open_agent() as agent, busy(CPU), busy(CPU), busy(CPU):
+        done = subprocess.run([agent, *arguments], capture_output=True, text=True, user="nobody", check=False)
     document = json.loads(done.stdout)
     assert document["policy"] == "SCHED_OTHER"
     assert any("SCHED_FIFO 80 was refused" in limit for limit in document["limits"])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from attributed import measure_attributed
 from machines import MEASURED_CPU, needs_root, require_usable
+from open_agent import open_agent
 
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.studies.latency.attribution.moment import moment_of
@@ -25,8 +26,8 @@ SHARE_MIN = 80.0
 NOBODY = 65_534
 
 
-def alone(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
-    command = [str(find_agent()), *arguments, "--quiet"]
+def alone(*arguments: str, agent: Path | None = None, **options: Any) -> "subprocess.CompletedProcess[str]":
+    command = [str(agent or find_agent()), *arguments, "--quiet"]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
 
@@ -73,7 +74,9 @@ def test_the_agent_goes_on_counts_and_runs_the_command_afterwards(tmp_path: Path
 
 
 def test_without_root_it_stops_and_says_why_there_is_no_trace() -> None:
-    ended = alone("wakeup", "-p", "0", "-D", "10s", "--on-threshold", "1ns", "--json", user=NOBODY, group=NOBODY)
+    arguments = ("wakeup", "-p", "0", "-D", "10s", "--on-threshold", "1ns", "--json")
+    with open_agent() as agent:
+        ended = alone(*arguments, agent=agent, user=NOBODY, group=NOBODY)
     assert ended.returncode == 3, ended.stderr
     document = json.loads(ended.stdout)
     assert document["outcome"]["counters"]["watched_ns"] < 5e9

@@ -16,6 +16,7 @@ mod cgroup;
 mod channel;
 mod check;
 mod claims;
+mod columns;
 mod contend;
 mod cpu_choice;
 mod cpu_list;

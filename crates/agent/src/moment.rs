@@ -8,13 +8,14 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use stealtime_attribution::{Followed, Kind, Labelled, Spikes, Trace, TraceColumns, World, attribute};
+use stealtime_attribution::{Followed, Kind, Labelled, Spikes, Trace, World, attribute};
 use stealtime_console::quantities::nanoseconds;
 use stealtime_console::remarks;
 use stealtime_probe::observer::RING_THREAD_NAME;
-use stealtime_trace::{Row, TraceError};
+use stealtime_trace::TraceError;
 use stealtime_wire::{OnThreshold, Probe, ThreadRole, ThresholdHit, TraceRequest, TrialOutcome};
 
+use crate::columns::Columns;
 use crate::tracing::{Events, Traced};
 
 /// The kernel's buffer for each CPU: seconds of a busy one.
@@ -154,48 +155,6 @@ pub fn tell(
     }
 }
 
-#[derive(Default)]
-struct Columns {
-    time: Vec<u64>,
-    cpu: Vec<u16>,
-    kind: Vec<u8>,
-    thread: Vec<i32>,
-    value: Vec<i64>,
-    other: Vec<i32>,
-    priority: Vec<i16>,
-    name: Vec<u32>,
-}
-
-impl Columns {
-    fn of(rows: &[Row]) -> Self {
-        let mut columns = Self::default();
-        for row in rows {
-            columns.time.push(row.time);
-            columns.cpu.push(row.cpu);
-            columns.kind.push(row.kind as u8);
-            columns.thread.push(row.thread);
-            columns.value.push(row.value);
-            columns.other.push(row.other);
-            columns.priority.push(row.priority);
-            columns.name.push(row.name);
-        }
-        columns
-    }
-
-    fn borrowed(&self) -> TraceColumns<'_> {
-        TraceColumns {
-            time: &self.time,
-            cpu: &self.cpu,
-            kind: &self.kind,
-            thread: &self.thread,
-            value: &self.value,
-            other: &self.other,
-            priority: &self.priority,
-            name: &self.name,
-        }
-    }
-}
-
 /// Splits the one sample, as the control plane splits all (`studies/latency/attribution`).
 fn explain(
     traced: Traced,
@@ -209,7 +168,7 @@ fn explain(
     if let Some(unknown) = findings.iter().find(|finding| finding.code == "thread_ids_unknown") {
         anyhow::bail!("{}", unknown.text);
     }
-    let (columns, cycles_per_ns) = (Columns::of(&rows), outcome.clock.tsc_hz * 1e-9);
+    let (columns, cycles_per_ns) = (Columns::from_iter(&rows), outcome.clock.tsc_hz * 1e-9);
     let trace = Trace::new(columns.borrowed(), &names, covered, cycles_per_ns).context("the trace is damaged")?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, below 2^53")]
     let cycles = |ns: f64| (ns * cycles_per_ns).round() as u64;

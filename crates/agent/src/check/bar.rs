@@ -50,6 +50,20 @@ impl Bar {
 mod tests {
     use super::*;
 
+    /// The agent has no files with it, so what the control plane reads from one stands here once more.
+    #[test]
+    fn the_named_bar_is_that_of_the_control_plane() {
+        let file = include_str!("../../../../src/stealtime/report/acceptance/bars/rhel-rt.toml");
+        let (_, of_wakeups) = file.split_once("quantity = \"wakeup-latency\"").unwrap();
+        let field = |name: &str| {
+            let line = of_wakeups.lines().find_map(|line| line.strip_prefix(&format!("{name} = \""))).unwrap();
+            humantime::parse_duration(line.trim_end_matches('"')).unwrap()
+        };
+        let bar = Bar::parse("rhel-rt").unwrap();
+        assert_eq!(field("at_most"), Duration::from_nanos(bar.at_most_ns));
+        assert_eq!(Some(field("watched").as_secs()), bar.watched_s);
+    }
+
     #[test]
     fn a_bar_is_a_duration_or_a_name() {
         assert_eq!(Bar::parse("100us").unwrap().at_most_ns, 100_000);

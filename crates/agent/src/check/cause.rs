@@ -258,7 +258,7 @@ mod tests {
     use stealtime_trace::{Kind, Row};
 
     use super::*;
-    use crate::check::rows::Columns;
+    use crate::columns::Columns;
 
     const PROBE: i32 = 100;
     const NAMES: [&str; 3] = ["st-check", "kworker/1:2", "irq/24-eth0"];

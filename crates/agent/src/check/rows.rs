@@ -1,7 +1,9 @@
 //! The kernel's events around a delay, and what they tell of threads by themselves.
 
-use stealtime_attribution::{NO_NAME, TraceColumns};
+use stealtime_attribution::NO_NAME;
 use stealtime_trace::{Kind, Recorded, Row};
+
+use crate::columns::Columns;
 
 /// Rows that are looked at in one piece.
 const BATCH_ROWS: usize = 1 << 16;
@@ -18,51 +20,19 @@ const NOBODY: i32 = 0;
 /// The kernel's priorities below are real-time (`MAX_RT_PRIO`).
 const FIRST_ORDINARY_PRIORITY: i16 = 100;
 
-/// The rows around a delay.
-#[derive(Default)]
-pub struct Columns {
-    time: Vec<u64>,
-    cpu: Vec<u16>,
-    kind: Vec<u8>,
-    thread: Vec<i32>,
-    value: Vec<i64>,
-    other: Vec<i32>,
-    priority: Vec<i16>,
-    name: Vec<u32>,
-}
-
-impl Columns {
-    pub fn push(&mut self, row: &Row) {
-        self.time.push(row.time);
-        self.cpu.push(row.cpu);
-        self.kind.push(row.kind as u8);
-        self.thread.push(row.thread);
-        self.value.push(row.value);
-        self.other.push(row.other);
-        self.priority.push(row.priority);
-        self.name.push(row.name);
-    }
-
-    pub fn borrowed(&self) -> TraceColumns<'_> {
-        TraceColumns {
-            time: &self.time,
-            cpu: &self.cpu,
-            kind: &self.kind,
-            thread: &self.thread,
-            value: &self.value,
-            other: &self.other,
-            priority: &self.priority,
-            name: &self.name,
-        }
-    }
-
-    /// The switches of one CPU: time, thread that left, its state, thread that came, its priority and name.
-    fn switches(&self, cpu: u32) -> impl Iterator<Item = (u64, i32, i64, i32, i16, u32)> {
-        let is_here = move |row: &usize| u32::from(self.cpu[*row]) == cpu && self.kind[*row] == Kind::Switch as u8;
-        (0..self.time.len()).filter(is_here).map(|row| {
-            (self.time[row], self.thread[row], self.value[row], self.other[row], self.priority[row], self.name[row])
-        })
-    }
+/// The switches of one CPU: time, thread that left, its state, thread that came, its priority and name.
+fn switches(columns: &Columns, cpu: u32) -> impl Iterator<Item = (u64, i32, i64, i32, i16, u32)> {
+    let is_here = move |row: &usize| u32::from(columns.cpu[*row]) == cpu && columns.kind[*row] == Kind::Switch as u8;
+    (0..columns.time.len()).filter(is_here).map(|row| {
+        (
+            columns.time[row],
+            columns.thread[row],
+            columns.value[row],
+            columns.other[row],
+            columns.priority[row],
+            columns.name[row],
+        )
+    })
 }
 
 /// Who ran most on a CPU in some time.
@@ -127,7 +97,7 @@ pub fn who_ran(
             None => ran.push((thread, within, name, priority)),
         }
     };
-    for (time, _, _, next, priority, name) in columns.switches(cpu) {
+    for (time, _, _, next, priority, name) in switches(columns, cpu) {
         add(current, time);
         current = Some((time, next, priority, name));
     }

@@ -7,7 +7,7 @@ use stealtime_trace::Recorded;
 use stealtime_wire::ClockReading;
 
 use crate::check::evidence::Late;
-use crate::check::rows::{Runner, rows_between, stopped_within, who_ran};
+use crate::check::rows::{Runner, misses_switches, rows_between, stopped_within, who_ran};
 use crate::check::told::{plain, shown};
 
 /// So long before a wake-up its story begins: who ran must have been seen coming.
@@ -15,6 +15,9 @@ const BEFORE_NS: u64 = 300_000_000;
 
 /// So long after it the events still matter.
 const AFTER_NS: u64 = 1_000_000;
+
+const NOT_WHOLE: &str = "the kernel's trace leaves out switches of that CPU";
+const CHECK_ANOTHER: &str = "check another CPU (-a), or restart this kernel: it no longer tells who runs there";
 
 /// A part of a delay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -60,6 +63,7 @@ impl Cause {
     pub fn of(it: &Circumstances, trace: Result<Recorded, String>) -> Self {
         match trace.and_then(|recorded| Told::of(it, recorded)) {
             Ok(told) => told.cause(it),
+            Err(why) if why == NOT_WHOLE => Self { hint: Some(CHECK_ANOTHER.to_owned()), ..Self::unknown(it, &why) },
             Err(why) => Self::unknown(it, &why),
         }
     }
@@ -138,6 +142,9 @@ impl Told {
         let found = attribute(&world, spikes, &[]).map_err(|error| error.to_string())?;
         if !found.parts.judged.first().copied().unwrap_or(false) {
             return Err("the kernel's buffers had overwritten that moment when they were read".to_owned());
+        }
+        if misses_switches(&columns, it.cpu, (start, end)) {
+            return Err(NOT_WHOLE.to_owned());
         }
         Ok(Self {
             parts: parts(it, &found),
@@ -322,6 +329,19 @@ mod tests {
         let limit = ("rt_throttling", Some("limit of real-time runtime"), 3_000);
         let limited = told(&[limit], Some(runner(false))).cause(&circumstances());
         assert!(limited.text.ends_with("held it back for 3 us while hog (thread 7) ran"), "{}", limited.text);
+    }
+
+    #[test]
+    fn who_leaves_without_having_come_shows_that_the_trace_is_not_whole() {
+        let it = circumstances();
+        let within = (it.cycles(1_000), it.cycles(5_000));
+        let whole = [(500, 1, PROBE, 1, 0, 120, 0), (900, 1, 0, 0, 7, 4, 1), (4_900, 1, 7, 0, PROBE, 19, 0)];
+        assert!(!misses_switches(&columns(&whole), it.cpu, within));
+        assert!(misses_switches(&columns(&[whole[0], whole[2]]), it.cpu, within));
+        // What is missing before the delay, or of another CPU, says nothing of it.
+        let earlier = [(300, 1, 7, 0, PROBE, 19, 0), (400, 1, 8, 0, PROBE, 19, 0)];
+        assert!(!misses_switches(&columns(&[&earlier[..], &whole[..]].concat()), it.cpu, within));
+        assert!(!misses_switches(&columns(&[whole[0], whole[2]]), 0, within));
     }
 
     #[test]

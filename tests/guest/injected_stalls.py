@@ -289,17 +289,23 @@ def is_surely_off(differences_ns: NDArray[np.float64], limit_ns: float) -> bool:
     return bool(min(above, below) < 1 - CONFIDENCE)
 
 
-def without_every_tenth(measured: Measured) -> Measured:
-    """Lose every tenth sample; what follows moves forward in time."""
+def without_a_tenth(measured: Measured) -> Measured:
+    """Lose one sample in ten; what follows moves forward in time."""
     durations = _full(measured)
-    return measured.with_durations(np.delete(durations, np.s_[::10]))
+    return measured.with_durations(durations[~_one_in(10, len(durations))])
 
 
-def every_seventh_ordinary(measured: Measured) -> Measured:
-    """Replace every seventh sample with the median; of a periodic probe nothing moves in time."""
+def a_seventh_ordinary(measured: Measured) -> Measured:
+    """Replace one sample in seven with the median; of a periodic probe nothing moves in time."""
     durations = _full(measured)
-    durations[::7] = np.median(durations)
+    durations[_one_in(7, len(durations))] = np.median(durations)
     return measured.with_durations(durations)
+
+
+def _one_in(count: int, samples: int) -> NDArray[np.bool_]:
+    """Choose at random: every tenth never meets a theft where a multiple of ten samples lies between two thefts."""
+    chosen: NDArray[np.bool_] = np.random.default_rng(count).random(samples) < 1 / count
+    return chosen
 
 
 def clipped(measured: Measured) -> Measured:
@@ -321,7 +327,7 @@ def _full(measured: Measured) -> NDArray[np.float64]:
 
 
 def invented(measured: Measured) -> Measured:
-    """Make every third sample 1 ms longer than it was; of a tiled series what follows moves back in time."""
+    """Make one sample in three 1 ms longer than it was; of a tiled series what follows moves back in time."""
     durations = _full(measured)
-    durations[::3] += 0.001 * measured.units_per_s
+    durations[_one_in(3, len(durations))] += 0.001 * measured.units_per_s
     return measured.with_durations(durations)

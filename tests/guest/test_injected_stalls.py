@@ -18,13 +18,13 @@ from injected_stalls import (
     calibrated_tick,
     clipped,
     compare,
-    every_seventh_ordinary,
+    a_seventh_ordinary,
     invented,
     is_surely_off,
     judge,
     steal,
     stretched,
-    without_every_tenth,
+    without_a_tenth,
 )
 from machines import needs_root
 from numpy.typing import NDArray
@@ -108,8 +108,8 @@ async def test_natively_stolen_time_is_found_with_its_length(
     [
         (clipped, {MISSING}),
         # What lies at the wrong time may show another theft besides.
-        (without_every_tenth, {MISSING, LENGTH}),
-        (every_seventh_ordinary, {MISSING, LENGTH}),
+        (without_a_tenth, {MISSING, LENGTH}),
+        (a_seventh_ordinary, {MISSING, LENGTH}),
         (stretched, {MISSING, LENGTH}),
     ],
 )

@@ -23,8 +23,13 @@ GATE = Tutorial(
         "  limits  real-time throttling",
     ),
 )
-CAPACITY = Tutorial("tutorial-capacity.md", SET_UP | {"sleep 30": "sleep 10", "--for 1m": "--for 11s"})
-"""A verdict needs ten samples, one a second; both guests are up after some seconds."""
+CAPACITY = Tutorial(
+    "tutorial-capacity.md",
+    # A verdict needs ten samples, one a second; both guests are up after some seconds.
+    SET_UP | {"sleep 30": "sleep 10", "--for 1m": "--for 11s"},
+    # What the lost seconds went to is a matter of the machine, and so are the columns of their table.
+    own=("          ", "platform, scenario", "uml half", "uml overcommitted"),
+)
 
 
 @pytest.mark.parametrize("tutorial", some_of([GATE, CAPACITY], GATE), ids=lambda tutorial: tutorial.page)

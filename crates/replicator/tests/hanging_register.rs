@@ -1,7 +1,6 @@
 //! A register in a folder whose file system gives nothing back: here a version is a pipe that nobody writes to.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,8 +10,8 @@ use stealtime_shipping::Refusal;
 use crate::host_daemon::{Daemon, PATIENCE, hello};
 
 /// Whoever reads the register from now on waits for ever.
-fn have_it_hang(register: &Path) {
-    let newest = register.join("phone.00000000000000000002.json");
+fn have_it_hang(daemon: &Daemon) {
+    let newest = daemon.path("register").join(format!("{}.00000000000000000002.json", daemon.vm));
     assert!(Command::new("mkfifo").arg(newest).status().unwrap().success());
 }
 
@@ -35,10 +34,10 @@ fn spec(daemon: &Daemon) -> Value {
     for (field, value) in [
         ("qemu", json!(daemon.path("qemu"))),
         ("host", json!("b")),
-        ("network", json!({"tap": "tap-phone", "bridge": null})),
+        ("network", json!({"tap": daemon.tap(), "bridge": null})),
         ("register", json!({"file": daemon.path("register")})),
         ("identity", Value::Null),
-        ("folder", json!(daemon.path("members/phone"))),
+        ("folder", json!(daemon.member())),
         ("longest_hold_ns", json!(1_000_000_000)),
         ("metrics", Value::Null),
     ] {
@@ -50,7 +49,7 @@ fn spec(daemon: &Daemon) -> Value {
 #[test]
 fn whoever_asks_a_register_that_hangs_is_told_so_and_where_it_is() {
     let daemon = Daemon::start(None);
-    have_it_hang(&daemon.path("register"));
+    have_it_hang(&daemon);
     let folder = daemon.path("register").display().to_string();
     fs::write(daemon.path("spec.json"), spec(&daemon).to_string()).unwrap();
     for command in ["recover", "active"] {
@@ -71,7 +70,7 @@ fn whoever_asks_a_register_that_hangs_is_told_so_and_where_it_is() {
 #[test]
 fn a_host_whose_register_hangs_refuses_in_time_and_says_so() {
     let daemon = Daemon::start(None);
-    have_it_hang(&daemon.path("register"));
+    have_it_hang(&daemon);
     let refusal = daemon.ask(hello(daemon.assignment()), None);
     let Refusal::NoRegister { host, reason } = &refusal else { panic!("{refusal:?}") };
     assert_eq!(host, "b");

@@ -33,7 +33,7 @@ fn a_machine_that_is_as_it_should_be_is_started() {
     let refusal = daemon.ask(hello(daemon.assignment()), None);
     assert!(refusal.to_string().contains("b cannot stand by"), "{refusal}");
     daemon.await_that("QEMU was started", |daemon| daemon.path("started").exists());
-    assert!(daemon.path("members/phone/lock").exists());
+    assert!(daemon.member().join("lock").exists());
 }
 
 #[test]
@@ -122,12 +122,12 @@ fn a_guest_is_not_booted_from_what_it_should_not_read() {
 fn a_member_of_another_host_or_of_an_earlier_term_is_refused() {
     let daemon = Daemon::start(None);
     let mut register = FileRegister::open(&daemon.path("register")).unwrap();
-    let held = register.read("phone").unwrap().map(|held| held.version);
-    register.swap("phone", held, &Record::alone(Term(5), MemberId::new("a", 9))).unwrap();
+    let held = register.read(&daemon.vm).unwrap().map(|held| held.version);
+    register.swap(&daemon.vm, held, &Record::alone(Term(5), MemberId::new("a", 9))).unwrap();
     let good = || hello(daemon.assignment());
     let hellos = vec![good(), Hello { member: MemberId::new("c", 1), ..good() }];
-    let said = ["b has seen term 5 of phone, and was asked in term 4", "is no member of a"];
-    for (refusal, said) in refusals(&daemon, hellos).into_iter().zip(said) {
+    let earlier = format!("b has seen term 5 of {}, and was asked in term 4", daemon.vm);
+    for (refusal, said) in refusals(&daemon, hellos).into_iter().zip([&*earlier, "is no member of a"]) {
         assert!(refusal.to_string().contains(said), "{refusal}");
     }
 }
@@ -144,7 +144,7 @@ fn who_speaks_for_a_host_shows_its_certificate() {
     let refusal = daemon.ask(other, Some(&theirs)).to_string();
     assert!(refusal.contains("the certificate that c shows is not for c"), "{refusal}");
     let (host, member) = ("c".to_owned(), MemberId::new("b", 7));
-    let question = Inquire { term: Term(4), host, vm: "phone".to_owned(), member, wants_living: true };
+    let question = Inquire { term: Term(4), host, vm: daemon.vm.clone(), member, wants_living: true };
     match send(&daemon.endpoint, &Message::Inquire(question), Some(&theirs)) {
         Ok(Message::Refuse { refusal, .. }) => {
             assert!(refusal.to_string().contains("the certificate that c shows is not for c"), "{refusal}");
@@ -187,13 +187,13 @@ fn a_host_says_whether_a_member_of_its_own_has_ended() {
         }
     };
     let ours = || MemberId::new("b", 7);
-    assert!(is_over("phone", ours()), "nobody lives there");
-    assert!(!is_over("phone", MemberId::new("c", 7)), "that is not for this host to say");
+    assert!(is_over(&daemon.vm, ours()), "nobody lives there");
+    assert!(!is_over(&daemon.vm, MemberId::new("c", 7)), "that is not for this host to say");
     assert!(!is_over("../phone", ours()) && !is_over("", ours()));
-    let folder = daemon.path("members/phone");
+    let folder = daemon.member();
     fs::create_dir(&folder).unwrap();
     let lock = File::create(folder.join("lock")).unwrap();
-    assert!(is_over("phone", ours()), "the lock is nobody's");
+    assert!(is_over(&daemon.vm, ours()), "the lock is nobody's");
     lock.lock().unwrap();
-    assert!(!is_over("phone", ours()));
+    assert!(!is_over(&daemon.vm, ours()));
 }

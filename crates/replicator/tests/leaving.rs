@@ -5,11 +5,10 @@ use std::fs;
 use stealtime_shipping::{Hello, Message, RamBlock, Refusal, connect};
 use stealtime_succession::Term;
 
-use crate::host_daemon::{Daemon, PATIENCE, hello, only_tap};
+use crate::host_daemon::{Daemon, PATIENCE, hello};
 
 #[test]
 fn a_standby_without_a_copy_ends_when_its_host_is_to_go_down_and_leaves_nothing() {
-    let _tap = only_tap();
     let mut daemon = Daemon::start(None);
     daemon.have_qemu_answer();
     let ram_blocks = vec![RamBlock { name: "pc.ram".to_owned(), bytes: 1 << 20 }];
@@ -25,5 +24,5 @@ fn a_standby_without_a_copy_ends_when_its_host_is_to_go_down_and_leaves_nothing(
         let refusal = Refusal::Leaving { host: "b".to_owned() };
         assert_eq!(hear().await, Message::Refuse { term: Term(4), refusal });
     });
-    daemon.await_that("nothing is left", |daemon| !daemon.path("members/phone").exists());
+    daemon.await_that("nothing is left", |daemon| !daemon.member().exists());
 }

@@ -17,10 +17,10 @@ fn recover(daemon: &Daemon) -> Value {
         "qemu": "/no/qemu",
         "host": "a",
         "standby_hosts": [{"name": "b", "endpoint": daemon.endpoint.to_string()}],
-        "network": {"tap": "tap-phone", "bridge": null},
+        "network": {"tap": daemon.tap(), "bridge": null},
         "register": {"file": daemon.path("empty")},
         "identity": null,
-        "folder": daemon.path("of-a/phone"),
+        "folder": daemon.path("of-a").join(&daemon.vm),
         "metrics": null,
     });
     spec.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
@@ -47,7 +47,7 @@ fn a_standby_that_an_emptied_register_does_not_name_is_found_and_a_host_that_is_
     let hosts: Vec<_> = told["hosts"].as_array().unwrap().iter().map(|one| (&one["host"], &one["state"])).collect();
     assert_eq!(json!(hosts), json!([["a", "over"], ["b", "over"]]));
 
-    let folder = daemon.path("members/phone");
+    let folder = daemon.member();
     fs::create_dir(&folder).unwrap();
     let lock = File::create(folder.join("lock")).unwrap();
     lock.lock().unwrap();

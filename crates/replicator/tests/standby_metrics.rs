@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use stealtime_shipping::{Hello, Message, RamBlock, connect};
 
-use crate::host_daemon::{Daemon, PATIENCE, hello, only_tap};
+use crate::host_daemon::{Daemon, PATIENCE, hello};
 
 /// Ask as Prometheus does, until somebody listens.
 fn figures(port: u16) -> String {
@@ -27,7 +27,6 @@ fn figures(port: u16) -> String {
 
 #[test]
 fn a_standby_answers_on_the_port_that_its_machine_names() {
-    let _tap = only_tap();
     let daemon = Daemon::start(None);
     daemon.have_qemu_answer();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -42,10 +41,11 @@ fn a_standby_answers_on_the_port_that_its_machine_names() {
         let answer = tokio::time::timeout(PATIENCE, receiver.receive()).await.expect("an answer").unwrap();
         assert!(matches!(answer, Message::Welcome(_)), "{answer:?}");
         // Its promise is counted while it is copied, but not used yet.
-        assert!(daemon.path("members/phone/promise.json").exists());
+        assert!(daemon.member().join("promise.json").exists());
         let told = tokio::task::spawn_blocking(move || figures(port)).await.unwrap();
         assert!(told.starts_with("HTTP/1.1 200"), "{told}\n{}", daemon.log());
-        assert!(told.contains(r#"stealtime_protect_role{vm="phone",host="b",mode="net",role="standby"} 1"#), "{told}");
+        let role = format!(r#"stealtime_protect_role{{vm="{}",host="b",mode="net",role="standby"}} 1"#, daemon.vm);
+        assert!(told.contains(&role), "{told}");
         assert!(told.contains(r#"alarm="memory"} 0"#), "{told}");
         assert!(!told.contains("stealtime_protect_protected"), "{told}");
     });

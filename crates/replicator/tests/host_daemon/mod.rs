@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -57,17 +57,16 @@ pub struct Daemon {
     child: Child,
     pub folder: TempDir,
     pub endpoint: Endpoint,
-}
-
-/// Of all machines here, which have one name, one at a time can have its TAP.
-pub fn only_tap() -> MutexGuard<'static, ()> {
-    static TAP: Mutex<()> = Mutex::new(());
-    TAP.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The machine that [`Daemon::assignment`] describes. Each has its own name, as the TAP that is called after it can
+    /// be there only once.
+    pub vm: String,
 }
 
 impl Daemon {
     /// Start one that listens on a socket file, or over TCP with an identity.
     pub fn start(tcp: Option<(&str, &Identity)>) -> Self {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let vm = format!("phone{}", STARTED.fetch_add(1, Ordering::Relaxed));
         let folder = tempfile::tempdir().unwrap();
         // A QEMU has a user of its own, and this one leaves a file.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -80,7 +79,7 @@ impl Daemon {
         }
         // What the member that says hello has written there.
         let mut register = FileRegister::open(&path("register")).unwrap();
-        register.swap("phone", None, &Record::alone(Term(4), MemberId::new("a", 1))).unwrap();
+        register.swap(&vm, None, &Record::alone(Term(4), MemberId::new("a", 1))).unwrap();
         write_program(&path("qemu"), &QEMU.replace("FOLDER", &folder.path().display().to_string()));
         let listen =
             tcp.map_or_else(|| format!("unix:{}", path("host.sock").display()), |(listen, _)| listen.to_owned());
@@ -97,7 +96,7 @@ impl Daemon {
         });
         fs::write(path("host.json"), config.to_string()).unwrap();
         let child = start(folder.path());
-        let mut daemon = Self { child, folder, endpoint: listen.parse().unwrap() };
+        let mut daemon = Self { child, folder, endpoint: listen.parse().unwrap(), vm };
         daemon.await_that("it listens", |daemon| daemon.log().contains("standby for others"));
         daemon
     }
@@ -111,6 +110,16 @@ impl Daemon {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// The TAP of its machine.
+    pub fn tap(&self) -> String {
+        format!("tap-{}", self.vm)
+    }
+
+    /// What its host keeps of its machine.
+    pub fn member(&self) -> PathBuf {
+        self.path("members").join(&self.vm)
     }
 
     /// From now on its QEMU answers, so that it stands by.
@@ -159,7 +168,7 @@ impl Daemon {
         json!({
             "version": 2,
             "machine": {
-                "name": "phone",
+                "name": self.vm,
                 "accelerator": "tcg",
                 "machine": "pc-i440fx-7.2",
                 "cpu": "max",

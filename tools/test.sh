@@ -11,6 +11,9 @@ begin_rings
 # beside them, in time that nobody else wants. Building says later why it failed, or finds nothing to do.
 ring kvm -m "not truth and not by_request" tests/kvm >"$logs/kvm-ring.log" 2>&1 &
 kvm=$!
+# What guests boot: what cannot be had now, the tests that need it ask for again, and say why.
+chrt --idle 0 .venv/bin/python tests/rigs/fetch_guests.py >"$logs/fetch.log" 2>&1 &
+fetch=$!
 chrt --idle 0 .venv/bin/pytest --durations=10 tests/browser tests/wheel >"$logs/pytest-browser.log" 2>&1 &
 browser=$!
 chrt --idle 0 .venv/bin/pytest --durations=10 --numprocesses=2 --dist=loadfile tests/unit 2>&1 |
@@ -54,6 +57,7 @@ for log in "$logs"/cargo-{members,others}.log; do
     grep -q '^test result: ' "$log" || echo cargo >>"$failures"
 done
 
+wait "$fetch"
 # What measures has the machine for itself; hosts that die wait for timeouts most of the time, so two of those tests run
 # at a time.
 ring guest -m "(guest or alone) and not truth" tests/guest tests/protect

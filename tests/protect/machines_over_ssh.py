@@ -15,23 +15,20 @@ from types import MappingProxyType
 import asyncssh
 import psutil
 import ssh_server
+from fetch_guests import fetch_telephony
 from protect_command import STEALTIME
 
 from stealtime.hosts import network
 from stealtime.hosts.laboratory import GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
 from stealtime.lab.image.cache import cache_folder
-from stealtime.lab.image.kernel import find_kernel
 from stealtime.protect.endpoint import DEFAULT_PORT
 from stealtime.protect.identity import make_identity
 from stealtime.protect.state import STATE_VARIABLE
-from stealtime.studies.telephony.appliance.root import Role, obtain_root
-from stealtime.studies.telephony.place.guest import KERNEL
 
 ADDRESSES = {"a": "10.77.1.1", "b": "10.77.1.2"}
 """Where ssh reaches them, on the network of the guests."""
 FORCED = "b"
 """Where the user's key has the one command ``stealtime protect serve``."""
-_ROLES: tuple[Role, ...] = ("both", "signalling", "media", "replica", "store", "front", "names")
 _UP_WITHIN_S = 30.0
 
 
@@ -81,9 +78,7 @@ class MachinesOverSsh:
         without_daemon: Sequence[str] = (),
     ) -> None:
         # The user's network has no mirror of Debian: what a campaign fetches must be in the cache.
-        find_kernel(KERNEL)
-        for role in _ROLES:
-            obtain_root(role)
+        fetch_telephony()
         self.laboratory = laboratory
         self.folder = laboratory.folder
         self.images = self.folder / "images"

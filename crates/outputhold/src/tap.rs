@@ -25,8 +25,9 @@ const LONGEST_NAME_BYTES: usize = 15;
 /// `ETH_MAX_MTU` of Linux, less the header.
 const LARGEST_MTU_BYTES: libc::c_int = 65535 - 14;
 
-/// The highest first byte of an address that is of one interface and locally administered.
-const HIGHEST_OWN_ADDRESS_BYTE: u8 = 0xfe;
+/// How the highest addresses begin that are of one interface and locally administered. The first byte alone would not
+/// do: the kernel draws the addresses of veth pairs, and one in 64 begins with it.
+const HIGHEST_OWN_ADDRESS: [u8; 2] = [0xfe, 0xff];
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TapSettings {
@@ -35,8 +36,8 @@ pub struct TapSettings {
     /// The bridge that it becomes a port of. Its largest packet is the bridge's: a bridge takes the smallest of its
     /// ports' for its own, and should not change it when a guest comes.
     pub bridge: Option<String>,
-    /// The guest's hardware address. The TAP's own is then the same with 0xfe in front, as libvirt does it: a
-    /// bridge takes the lowest address of its ports for its own, and should not change it when a guest comes.
+    /// The guest's hardware address. The TAP's own is then the same with `fe:ff` in front: a bridge takes the lowest
+    /// address of its ports for its own, and should not change it when a guest comes.
     pub guest: Option<HardwareAddress>,
 }
 
@@ -117,7 +118,7 @@ impl Tap {
                 .map_err(|error| failed("set the MTU of", name, error))?;
         }
         if let Some(HardwareAddress(mut address)) = settings.guest {
-            address[0] = HIGHEST_OWN_ADDRESS_BYTE;
+            address[..HIGHEST_OWN_ADDRESS.len()].copy_from_slice(&HIGHEST_OWN_ADDRESS);
             sys::set_hardware_address(name, address)
                 .map_err(|error| failed("set the hardware address of", name, error))?;
         }

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from scipy import stats
 
 IN_FULL = "STEALTIME_TRUTH" in os.environ
 """``tools/truth.sh`` sets it."""
@@ -14,6 +15,11 @@ def repetitions(few: int, full: int, variable: str | None = None) -> int:
     """Give how often a test marked ``longer`` asks; an environment variable, if it is set, has the last word."""
     wanted = os.environ.get(variable) if variable else None
     return int(wanted) if wanted else full if IN_FULL else few
+
+
+def wrong_at_most(share: float, draws: int) -> int:
+    """Give how many of ``draws`` may be wrong where ``share`` of all are: more would be so once in 250 times."""
+    return int(stats.binom.ppf(1.0 - 1 / 250, draws, share))
 
 
 def some_of(values: Iterable[Any], *always: Any) -> list[Any]:

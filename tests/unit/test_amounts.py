@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import truth
 
 from stealtime.report.amounts import Amounts, ratio_of_amounts
 from stealtime.report.interval import SESSION_SHARE
 
-REPEATS, WRONG_MAX = 400, 32
+REPEATS = truth.repetitions(few=100, full=400)
+WRONG_MAX = truth.wrong_at_most(0.05, REPEATS)
 
 
 def lost(*amounts: float) -> Amounts:
@@ -33,6 +35,7 @@ def test_trials_count_by_how_long_they_were_watched() -> None:
     assert found.value == pytest.approx(2.0)
 
 
+@pytest.mark.longer
 def test_equal_losses_of_different_sessions_are_called_different_in_5_percent() -> None:
     random = np.random.default_rng(22)
     within = random.standard_normal((REPEATS, 2, 8))

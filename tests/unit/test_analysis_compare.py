@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import truth
 from rich.console import Console
 from synthetic_run import SyntheticCell, write_synthetic_run
 
@@ -24,9 +25,8 @@ from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.compare import FLOOR, STATISTICS, LatencyComparison
 
 LOSSES = ("mean_overhead_ns", "frequent_stalls", "stalls", "rare_stalls", "longest_stalls", "recurring_stalls")
-REPEATS = 400
-WRONG_MAX = 32
-"""Of 400 comparisons at 95 %, 20 are expected to be wrong; more than 32 are 1 in 250."""
+REPEATS = truth.repetitions(few=100, full=400)
+WRONG_MAX = truth.wrong_at_most(0.05, REPEATS)
 LEVEL = (1.0, 1.01, 0.99, 1.005, 0.995)
 """What five repetitions of one machine are to each other."""
 
@@ -39,6 +39,7 @@ def sessions(seed: int, repetitions: int, session_share: float, count: int = REP
     return np.exp(0.05 * (within + between))
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("session_share", [0.0, SESSION_SHARE])
 @pytest.mark.parametrize("repetitions", [REPETITIONS_MIN, 10, 40])
 def test_equal_runs_of_different_sessions_are_called_different_in_5_percent(
@@ -49,6 +50,7 @@ def test_equal_runs_of_different_sessions_are_called_different_in_5_percent(
     assert sum(not ratio.low <= 1.0 <= ratio.high for ratio in found) <= WRONG_MAX
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("repetitions", [REPETITIONS_MIN, 10, 40])
 def test_equal_runs_are_called_different_by_ranks_in_5_percent(repetitions: int) -> None:
     found = [ratio_by_ranks(list(a), list(b)) for a, b in sessions(17, repetitions, SESSION_SHARE)]
@@ -65,6 +67,7 @@ def test_a_tenth_more_is_found_by_ranks_though_single_repetitions_are_far_off() 
     assert by_mean.low < 1.0, "a mean of logarithms does not see it"
 
 
+@pytest.mark.longer
 def test_sides_that_took_turns_in_one_run_are_told_apart_sooner() -> None:
     pairs = sessions(14, REPETITIONS_MIN, 0.0)
     together = [ratio_of_repetitions(list(a), list(b), same_session=True) for a, b in pairs]
@@ -73,6 +76,7 @@ def test_sides_that_took_turns_in_one_run_are_told_apart_sooner() -> None:
     assert all(one.high < other.high for one, other in zip(together, apart, strict=True))
 
 
+@pytest.mark.longer
 def test_a_figure_of_one_session_holds_in_another() -> None:
     pairs = sessions(15, REPETITIONS_MIN, SESSION_SHARE)
     found = [interval_of_repetitions(list(a)) for a, _ in pairs]
@@ -80,6 +84,7 @@ def test_a_figure_of_one_session_holds_in_another() -> None:
     assert np.median([interval.high / interval.low for interval in found]) < 1.5
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("shift", [1.25, 0.8])
 def test_a_shift_of_a_quarter_is_found_over_a_scatter_of_5_percent(shift: float) -> None:
     pairs = sessions(16, REPETITIONS_MIN, SESSION_SHARE)

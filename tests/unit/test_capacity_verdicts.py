@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from synthetic_use import RULE, guest, use
+from truth import repetitions
 
 from stealtime.capacity.advice import advise
 from stealtime.capacity.figures import Series
@@ -210,7 +211,10 @@ def series_about(
     return values
 
 
-def share_over_committed(mean: float, cases: int = 400) -> float:
+CASES = repetitions(few=100, full=400)
+
+
+def share_over_committed(mean: float, cases: int = CASES) -> float:
     found = 0
     for seed in range(cases):
         waits = series_about(mean, seed)
@@ -219,6 +223,7 @@ def share_over_committed(mean: float, cases: int = 400) -> float:
     return found / cases
 
 
+@pytest.mark.longer
 def test_false_alarms_are_rare_and_true_ones_are_found() -> None:
     # Right at the limit half of a 95 % interval's errors are above it, 2.5 %; correlation adds some.
     assert share_over_committed(10.0) <= 0.05

@@ -4,14 +4,14 @@ from math import inf
 
 import numpy as np
 import pytest
+import truth
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stealtime.report.rates import SESSION_ERROR, Counts, dispersion, judge_rates, ratio_of_rates
 
-REPEATS = 400
-WRONG_MAX = 32
-"""As in test_analysis_compare.py."""
+REPEATS = truth.repetitions(few=100, full=400)
+WRONG_MAX = truth.wrong_at_most(0.05, REPEATS)
 TRIAL_S = 10.0
 
 
@@ -87,6 +87,7 @@ def test_what_neither_has_is_not_judged() -> None:
     assert judge_rates(counts(0, 0), counts(0, 0)) == (None, "there is none in either run")
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("expected", [0.7, 3.0, 30.0])
 def test_equal_rates_of_different_sessions_are_called_different_in_5_percent(expected: float) -> None:
     random = np.random.default_rng(21)

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from truth import repetitions
 
 from stealtime.report.recurrence import WIDTH, Recurrence, Repetition, judge_recurrence
 
 THEFT_NS = 5.15e6
+EQUAL = repetitions(few=25, full=100)
+"""Pairs of equal runs, of each kind."""
 
 
 def run_of(random: np.random.Generator, *, bursts: float, is_stolen: bool, repetitions: int = 12) -> list[Repetition]:
@@ -42,16 +45,17 @@ def test_a_theft_in_each_repetition_is_found_in_the_midst_of_a_burst(bursts: flo
     assert all(found(b, a).odds.high < 1.0 for (a, b), one in zip(pairs, recurrences, strict=True) if one in seen)
 
 
+@pytest.mark.longer
 def test_equal_runs_have_seldom_a_length_of_their_own() -> None:
     random = np.random.default_rng(8)
     judged = [
         judge_recurrence(*(run_of(random, bursts=bursts, is_stolen=is_stolen) for _ in range(2)))[0]
         for bursts in (0.1, 0.6)
         for is_stolen in (False, True)
-        for _ in range(100)
+        for _ in range(EQUAL)
     ]
     known = [one for one in judged if one is not None]
-    assert len(known) > 300
+    assert len(known) > 3 * EQUAL
     assert sum(not one.odds.low <= 1.0 <= one.odds.high for one in known) <= 0.01 * len(known)
 
 

@@ -134,6 +134,7 @@ def _mid_p(own: float, others: float, odds: NDArray[np.float64]) -> NDArray[np.f
 
 def _beta_tail(a: float, b: float, odds: NDArray[np.float64]) -> NDArray[np.float64]:
     """Give the regularised incomplete beta function at ``odds / (1 + odds)``, also where that rounds to 1."""
-    upper = special.betaincc(b, a, 1.0 / (1.0 + odds))
-    tail: NDArray[np.float64] = np.where(odds < 1.0, special.betainc(a, b, odds / (1.0 + odds)), upper)
+    is_low, tail = odds < 1.0, np.empty_like(odds)
+    special.betainc(a, b, odds / (1.0 + odds), out=tail, where=is_low)
+    special.betaincc(b, a, 1.0 / (1.0 + odds), out=tail, where=~is_low)
     return tail

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from equality.tally import judge_equal_runs, shifted, tally
 from synthetic_run import SyntheticCell, write_synthetic_run
+from truth import repetitions
 
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.compare import STATISTICS
@@ -11,6 +12,7 @@ from stealtime.studies.latency.analysis.model import CellSummary, RunSummary, Tr
 from stealtime.studies.latency.analysis.summary import summarize
 
 REPETITIONS = 6
+RUNS = repetitions(few=5, full=8)
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +34,16 @@ def run_of(template: RunSummary, factors: list[float]) -> RunSummary:
     return template.model_copy(update={"cells": cells})
 
 
-def runs_of(template: RunSummary, session_spread: float, count: int = 8) -> list[RunSummary]:
+def runs_of(template: RunSummary, session_spread: float, count: int = RUNS) -> list[RunSummary]:
     random = np.random.default_rng(7)
     sessions = session_spread * random.standard_normal(count)
     return [run_of(template, list(np.exp(each + 0.05 * random.standard_normal(REPETITIONS)))) for each in sessions]
 
 
+@pytest.mark.longer
 def test_equal_runs_raise_few_alarms_and_known_shifts_are_found(template: RunSummary) -> None:
     found = judge_equal_runs(runs_of(template, 0.02))
-    assert found["pairs"] == 8 * 7 / 2
+    assert found["pairs"] == RUNS * (RUNS - 1) / 2
     assert found["judged"] >= 5 * found["pairs"]
     assert found["false_alarm_share"] < 0.05
     assert set(found["by_repetitions"]) == {4, 5, 6}
@@ -48,6 +51,7 @@ def test_equal_runs_raise_few_alarms_and_known_shifts_are_found(template: RunSum
     assert found["by_platform"]["native"]["judged"] == found["judged"]
 
 
+@pytest.mark.longer
 def test_sessions_that_differ_much_more_than_repetitions_are_reported(template: RunSummary) -> None:
     found = judge_equal_runs(runs_of(template, 0.5))
     assert found["variance_between_sessions"]["median"] > 10

@@ -1,5 +1,6 @@
 """``--on-threshold``: what is asked of the agents, where a run ends, and how the sample is explained."""
 
+import html
 import io
 import json
 from pathlib import Path
@@ -58,6 +59,12 @@ def test_it_goes_on_where_that_is_wanted_and_ends_with_the_same_code(
     assert "cells are left" not in ended.err
     (run,) = runs.iterdir()
     assert json.loads((run / "manifest.json").read_text())["state"] == "finished"
+    told = json.loads(stealtime("show", run.name, "--json").out)["moments"]
+    assert [(one["sample"], one["threshold_ns"], one["is_stopped"]) for one in told] == [(7, 100_000, False)] * 2
+    stealtime("report", run.name)
+    page = " ".join((run / "report.html").read_text().split())
+    assert page.count("took <b>2.500 s</b>, more than 100 µs over the floor") == 2
+    assert told[0]["not_explained"] in html.unescape(page)
 
 
 def test_both_kernels_are_recorded_and_only_the_last_is_kept(

@@ -1,5 +1,6 @@
 """From the trials of a run to its figures."""
 
+import contextlib
 from collections.abc import Sequence
 
 from stealtime.campaigns.threshold import parse_thresholds
@@ -7,6 +8,7 @@ from stealtime.report.answers import with_answers
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.cells.rule import under_the_rule
 from stealtime.report.gate import hold
+from stealtime.report.moment import Moment
 from stealtime.report.studies import studies, study_of
 from stealtime.report.summary import RunSummary
 from stealtime.store.run import Run, Trial
@@ -37,6 +39,7 @@ def summarize(run: Run) -> RunSummary:
         unobtainable=run.manifest.unobtainable,
         aliases=run.manifest.aliases,
         findings=run.manifest.findings,
+        moments=_moments(run.measured),
         skipped={record.name: record.skipped for record in run.manifest.scenarios if record.skipped is not None},
     )
     return with_answers(held(summary, run.manifest.thresholds))
@@ -63,6 +66,15 @@ def _summarized(trials: Sequence[Trial]) -> CellFigures:
     ordered = sorted(trials, key=lambda trial: trial.record.repetition)
     cell = study_of(ordered[0].record.cell.probe).summarize_cell(ordered)
     return under_the_rule(cell, [trial.record for trial in ordered])
+
+
+def _moments(trials: Sequence[Trial]) -> list[Moment]:
+    told = []
+    for trial in trials:
+        # What cannot be read makes the trial invalid, which its cell tells.
+        with contextlib.suppress(StealtimeError):
+            told.append(study_of(trial.record.cell.probe).moment(trial))
+    return [moment for moment in told if moment is not None]
 
 
 def _related(cells: Sequence[CellFigures]) -> list[CellFigures]:

@@ -13,6 +13,7 @@ from stealtime.report.answer import Answer
 from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.gate import Gate
+from stealtime.report.moment import Moment
 from stealtime.store.model import Cell
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.late_type import LateType
@@ -59,6 +60,8 @@ class RunSummary(Figures):
     """What was found of the host just before the run."""
     answers: list[Answer] = Field(default_factory=list)
     """What each study says of its cells, in one sentence and a few lines."""
+    moments: list[Moment] = Field(default_factory=list)
+    """The first sample over the threshold of ``run --on-threshold``, of each trial that has one."""
     gate: Gate | None = None
     """The cells held against the thresholds of the run (``run --max-overhead``); None where there are none."""
 

@@ -161,6 +161,7 @@ async def test_the_maximum_of_tick_is_that_of_oslat(
     judge_and_damage(rounds)
 
 
+@pytest.mark.truth
 async def test_the_maximum_of_wakeup_is_that_of_cyclictest(
     native: Machine, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:

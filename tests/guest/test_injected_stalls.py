@@ -152,6 +152,7 @@ async def test_in_a_guest_stolen_time_is_seen_and_its_error_shown(
     assert seen >= 0.99 * verdict.total, f"{seen} seen: {verdict.text()}"
 
 
+@pytest.mark.truth
 async def test_a_short_stall_costs_its_length_and_the_way_to_the_thief(
     native: Machine, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:

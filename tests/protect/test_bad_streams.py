@@ -92,6 +92,7 @@ def settled_anew(hosts: TwoHosts, members: set[int | None], damage: Damage) -> M
     return hosts.settled()
 
 
+@pytest.mark.truth
 def test_a_damaged_stream_is_refused_and_nothing_is_lost(hosts: SpoiledHosts) -> None:
     chance = random.Random(SEED)  # noqa: S311 - it must be repeatable
     damages = list(DAMAGES)

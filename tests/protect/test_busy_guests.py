@@ -93,6 +93,7 @@ def await_warning(hosts: TwoHosts) -> str:
     return await_that(lambda: warning_of(hosts.status("a")), hosts.log_tail)
 
 
+@pytest.mark.truth
 def test_a_guest_that_would_stand_too_long_stays_unprotected_and_says_so_until_the_line_is_faster() -> None:
     with copied_anew_over_a_slow_line(longest_first_pause="1ms") as hosts:
         said = await_warning(hosts)

@@ -74,6 +74,7 @@ def test_replicated_servers_keep_registrations_and_calls_and_are_whole_again(
     place.await_protected()
 
 
+@pytest.mark.truth
 @pytest.mark.skipif(shutil.which(PROGRAM) is None, reason="the package baresip-core is not installed")
 def test_an_encrypted_call_outlives_its_host_in_the_mode_net(laboratory: Laboratory) -> None:
     place = GuestPlace(NamespaceTestbed(laboratory), "encrypted", "net", timing=PATIENT_TIMING)

@@ -108,14 +108,17 @@ pub fn who_ran(
     Some(Runner { name, thread, is_real_time: priority < FIRST_ORDINARY_PRIORITY, cycles })
 }
 
-/// Whether switches on a CPU are missing in some time: one leaves that did not come. A kernel was seen (6.18, itself a
-/// guest, after 14 hours) that told no switch out of idleness any more on one of its CPUs.
-pub fn misses_switches(columns: &Columns, cpu: u32, (start, end): (u64, u64)) -> bool {
-    let mut before: Option<(u64, i32)> = None;
-    switches(columns, cpu).any(|(time, left, _, next, ..)| {
+/// For how many cycles of some time the trace does not tell who had a CPU: somebody leaves it there who did not come. A
+/// kernel was seen (6.18, itself a guest, after 14 hours) that told hardly a switch out of idleness any more.
+pub fn untold_within(columns: &Columns, cpu: u32, (start, end): (u64, u64)) -> u64 {
+    let (mut before, mut untold) = (None, 0);
+    for (time, left, _, next, ..) in switches(columns, cpu) {
         let (since, came) = before.replace((time, next)).unwrap_or((time, left));
-        came != left && since < end && time > start
-    })
+        if came != left {
+            untold += time.min(end).saturating_sub(since.max(start));
+        }
+    }
+    untold
 }
 
 /// For how many cycles of some time the thread was stopped by a signal.

@@ -114,8 +114,36 @@ def generate(
 
 def analyze(
     file: Annotated[
-        Path, typer.Argument(metavar="TASKS.toml", help="The tasks; `stealtime schema tasks`.", show_default=False)
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="TASKS",
+            help="The tasks: TOML (`stealtime schema tasks`), LiME's folder or JSON, rt-app's JSON, the XML of "
+            "SchedCAT, Cheddar or SimSo, or a CSV.",
+            show_default=False,
+        ),
+    ] = None,
+    sheet: Annotated[
+        Path | None,
+        typer.Option(
+            "--sheet",
+            metavar="FILE.csv",
+            help="The tasks as a table: columns for name, cost (C), period (T), deadline (D), jitter (J), priority.",
+        ),
+    ] = None,
+    format_name: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="Of TASKS: toml, sheet, lime, rt-app, schedcat, cheddar or simso.  [default: as its content shows]",
+        ),
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            "--unit", metavar="UNIT", help="Of times without one in a CSV, SchedCAT or Cheddar: ns, us, ms, s."
+        ),
+    ] = None,
     overheads: Annotated[
         str | None,
         typer.Option(
@@ -128,7 +156,10 @@ def analyze(
     ] = None,
     machine: Machine = None,
     statistic: OfSamples = None,
-    policy: Annotated[Policy, typer.Option("--policy", help="Scheduling policy.")] = Policy.FIXED_PRIORITY,
+    policy: Annotated[
+        Policy | None,
+        typer.Option("--policy", help="Scheduling policy.  [default: the file's, else fixed-priority]"),
+    ] = None,
     accounting: Annotated[
         Accounting,
         typer.Option(
@@ -173,7 +204,12 @@ def analyze(
 ) -> None:
     """Bound the response time of every task; say whether all deadlines are met, and with what margin.
 
-    With the overheads of a run, each of its machines is analysed, unless one is chosen.
+        stealtime sched analyze tasks.toml
+        stealtime sched analyze --sheet tasks.csv --unit ms
+        stealtime sched analyze model.xmlv3 --policy edf
+
+    What a file says that tasks cannot express is told in notes. With the overheads of a run, each of its machines is
+    analysed, unless one is chosen.
 
     Exit codes, of several machines the highest: 0 schedulable; 3 not schedulable; 4 not judged, and the output says
     why.
@@ -184,12 +220,14 @@ def analyze(
     from stealtime.cli.sched_sources import only_one, overheads_to_analyze, supply_of
     from stealtime.schedulability.allowed import analyze_allowing
     from stealtime.schedulability.analysis import Terms, exit_code
-    from stealtime.schedulability.task_file import read_task_file
+    from stealtime.schedulability.formats.reading import read_tasks
     from stealtime.schedulability.terminal import AnalysisPage
 
     tick_period_ns = analysed_duration_of("--tick-period", tick_period)
+    path = _task_source(file, sheet, format_name)
+    read = read_tasks(path, "sheet" if sheet is not None else format_name, unit)
     terms = Terms(
-        policy=policy.value,
+        policy=policy.value if policy is not None else read.policy or "fixed-priority",
         accounting=accounting.value,
         interrupts="on another CPU" if interrupts_elsewhere else "here",
         supply=supply_of(supply, machine),
@@ -198,17 +236,30 @@ def analyze(
     found = overheads_to_analyze(overheads, machine, statistic, terms.supply if allow_misses else None)
     if json:
         found = [only_one(str(overheads), found)]
-    tasks = read_task_file(file)
     codes = []
     for model, allowances in found:
         under = model if tick_period_ns is None else replace(model, tick_period_ns=tick_period_ns)
-        document = analyze_allowing(tasks, str(file), replace(terms, overheads=under), allowances)
+        document = analyze_allowing(read.file, str(path), replace(terms, overheads=under), allowances)
+        document = document.model_copy(update={"format": read.format, "remarks": read.remarks})
         if json:
             print_document(document)
         else:
             data_console().print(AnalysisPage(document))
         codes.append(exit_code(document))
     raise typer.Exit(max(codes))
+
+
+def _task_source(file: Path | None, sheet: Path | None, format_name: str | None) -> Path:
+    from stealtime.vocabulary.errors import UsageError
+
+    if sheet is not None and file is None:
+        if format_name not in (None, "sheet"):
+            raise UsageError(f"--sheet {sheet} is no {format_name}", hint="leave --format out")
+        return sheet
+    if file is not None and sheet is None:
+        return file
+    given = "neither TASKS nor --sheet is given" if file is None else f"both {file} and --sheet {sheet} are given"
+    raise UsageError(given, hint="name one file of tasks: `stealtime sched analyze -h`")
 
 
 def curve(

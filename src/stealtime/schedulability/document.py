@@ -104,6 +104,10 @@ class AnalysisDocument(Model):
 
     schema_version: int = SCHEMA_VERSION
     file: str
+    format: str = "toml"
+    """What the file was read as: toml, sheet, lime, rt-app, schedcat, cheddar or simso."""
+    remarks: tuple[str, ...] = ()
+    """What the file says that tasks cannot express, and how it was taken, a sentence each."""
     policy: Policy
     accounting: Accounting | None
     """Fixed priorities: whether each job or each stretch of one running job is charged."""

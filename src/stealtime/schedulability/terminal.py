@@ -31,6 +31,11 @@ class AnalysisPage:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         document = self._document
         yield Text(f"{document.bound}; on {document.supply}; overheads: {document.overheads}\n", style="dim")
+        if document.format != "toml":
+            yield Text(f"{document.file} is read as {document.format}.")
+        yield from (Text(f"note: {remark}") for remark in document.remarks)
+        if document.format != "toml" or document.remarks:
+            yield Text()
         for cpu in document.cpus:
             yield Text.assemble((f"CPU {cpu.cpu}", "bold"), ": ", (cpu.verdict, _STYLES[cpu.verdict]), _because(cpu))
             yield _table(cpu, any(task.verdict is not None for task in cpu.tasks))

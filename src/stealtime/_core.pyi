@@ -430,11 +430,12 @@ PARTS_PER_MILLION: int
 class SupplyDict(TypedDict):
     """What a CPU gives its tasks."""
 
-    kind: Literal["dedicated", "periodic", "linear", "observed"]
+    kind: Literal["dedicated", "periodic", "linear", "observed", "windows"]
     parameters: list[int]
-    """periodic: period, budget, deadline; linear: service, span, delay; observed: how long; all in ns."""
+    """periodic: period, budget, deadline; linear: service, span, delay; observed: how long; windows: the major frame;
+    all in ns."""
     gaps: list[tuple[int, int]]
-    """observed: start and length of each gap in ns, in order of time."""
+    """observed: start and length of each gap in ns, in order of time; windows: those of each window."""
 
 class QuestionDict(TypedDict):
     """One CPU's tasks; all times in ns."""
@@ -519,6 +520,35 @@ def cost_margin(question: QuestionDict) -> int | None:
 
 def overhead_influences(question: QuestionDict) -> list[tuple[str, int, int | None]]:
     """Give each overhead that is not 0: its name, its ns, and the margin if it alone were 0.
+
+    Raises:
+        ValueError: As :func:`cost_margin`.
+    """
+
+def blocked_window(question: QuestionDict, levels: list[tuple[int, int]]) -> tuple[int, int, int] | None:
+    """Find under EDF the first window that a critical section makes too long: its length, demand and service, in ns.
+
+    Args:
+        question: With tasks that have no blocking of their own.
+        levels: From which window on, and how long one may be blocked, in ns and in order.
+
+    Raises:
+        ValueError: As :func:`analyze_tasks`.
+    """
+
+def blocked_cost_margin(question: QuestionDict, levels: list[tuple[int, int]]) -> int | None:
+    """Find the factor of :func:`cost_margin` with the blocking of :func:`blocked_window`.
+
+    Raises:
+        ValueError: As :func:`cost_margin`.
+    """
+
+def task_sensitivity(
+    question: QuestionDict, levels: list[tuple[int, int]], index: int
+) -> tuple[int | None, int | None]:
+    """Find the longest cost and the shortest period of one task while all others stay, in ns; None: there is none.
+
+    A deadline that equals the period goes with it. ``levels`` as of :func:`blocked_window`, none without blocking.
 
     Raises:
         ValueError: As :func:`cost_margin`.

@@ -27,6 +27,7 @@ from stealtime.report.tails import document as tails
 from stealtime.schedulability import document as sched
 from stealtime.schedulability.overheads import OverheadFile
 from stealtime.schedulability.task_file import TaskFile
+from stealtime.schedulability.windows import WindowFile
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -116,5 +117,6 @@ INPUT_FILES = {
         InputFile("bars", "BARS.toml of `stealtime show --accept`", BarFile),
         InputFile("tasks", "TASKS.toml of `stealtime sched analyze`", TaskFile),
         InputFile("overheads", "OVERHEADS.toml of `stealtime sched analyze --overheads`", OverheadFile),
+        InputFile("windows", "FILE of `stealtime sched analyze --supply windows:FILE`", WindowFile),
     )
 }

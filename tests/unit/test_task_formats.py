@@ -83,6 +83,16 @@ def cheddar(
     )
 
 
+def resource(protocol: str = "IMMEDIATE_PRIORITY_CEILING_PROTOCOL", user: str = "T1") -> str:
+    """Write a resource as framework_examples' manual_ceiling_priority.xmlv3: its first and its last unit."""
+    return (
+        f"<resources><ipcp_resource><name>R1</name><protocol>{protocol}</protocol><critical_sections>"
+        f"<task_name>{user}</task_name><critical_section><task_begin>1</task_begin><task_end>1</task_end></critical_section>"
+        "<task_name>T3</task_name><critical_section><task_begin>1</task_begin><task_end>2</task_end></critical_section>"
+        "</critical_sections></ipcp_resource></resources>"
+    )
+
+
 def lime(**changes: Any) -> dict[str, Any]:
     """Write figures of ``job_count.rs`` of LiME-org/lime-rtw (7263b7d) as ``dd.rs`` does: 27 of 40, jitter 2."""
     ms = 1_000_000
@@ -156,6 +166,23 @@ def test_a_model_of_cheddar(stealtime: Command, tmp_path: Path, capital: bool) -
     assert responses(document) == {"T1": 1_000_000, "T2": 3_000_000, "T3": 5_000_000, "T4": 4_000_000}
     assert document["format"] == "cheddar"
     assert "CPU 0 is processor1, CPU 1 is processor2." in document["remarks"]
+
+
+def test_resources_of_cheddar_and_schedcat_block(stealtime: Command, tmp_path: Path) -> None:
+    write(tmp_path, cheddar(more=resource()), "ceiling.xmlv3")
+    # T3's section of 2 blocks T1, and T2, which its ceiling is above; T1 and T2 run before T3.
+    assert responses(analysed(stealtime, "ceiling.xmlv3")) == {
+        "T1": 3_000_000,
+        "T2": 5_000_000,
+        "T3": 5_000_000,
+        "T4": 4_000_000,
+    }
+    # tests/model.py of schedcat: tasks 1 and 2 share resource 1, one reads it; lengths as a file without them is read.
+    requirement = '<resources><requirement res_id="1" max_writes="1" max_write_length="{}"/></resources></task>'
+    text = SCHEDCAT.replace('deadline="15" />', f'deadline="15">{requirement.format(1)}', 1)
+    text = text.replace('deadline="75" />', f'deadline="75">{requirement.format(7)}', 1)
+    write(tmp_path, text, "set.xml")
+    assert responses(analysed(stealtime, "set.xml")) == {"task 3": 12_000, "task 5": 35_000, "task 1": 50_000}
 
 
 def test_a_workload_of_rt_app(stealtime: Command, tmp_path: Path) -> None:
@@ -267,8 +294,9 @@ def test_what_a_file_says_beyond_tasks_is_shown(stealtime: Command, tmp_path: Pa
         ),
         (
             "t.xml",
-            "<taskset><task wcet='1' period='9'><resources><requirement res_id='1'/></resources></task></taskset>",
-            "name resources, whose blocking",
+            "<taskset><task wcet='1' period='9'><critical_sections><critical_section/></critical_sections></task>"
+            "</taskset>",
+            "name nested critical sections",
         ),
         (
             "t.xml",
@@ -284,14 +312,13 @@ def test_what_a_file_says_beyond_tasks_is_shown(stealtime: Command, tmp_path: Pa
         ("t.xml", cheddar().replace("Periodic_Task", "Aperiodic_Task"), "nothing bounds how often"),
         ("t.xml", cheddar().replace(">PREEMPTIVE<", ">NOT_PREEMPTIVE<"), "is NOT_PREEMPTIVE"),
         ("t.xml", cheddar().replace("Core_Units", "Other"), "before version 3"),
-        # Of framework_examples: a resource with a critical section, and partitions.
         (
             "t.xml",
-            cheddar(
-                more="<resources><ipcp_resource><name>R1</name><critical_sections><task_name>T1</task_name></critical_sections></ipcp_resource></resources>"
-            ),
-            "tasks share R1",
+            cheddar(more=resource("PRIORITY_INHERITANCE_PROTOCOL")),
+            "R1 has the protocol PRIORITY_INHERITANCE_PROTOCOL",
         ),
+        ("t.xml", cheddar(more=resource(user="T9")), "used by 'T9', which is no task"),
+        # Of framework_examples: a partition.
         (
             "t.xml",
             cheddar(

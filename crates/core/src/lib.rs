@@ -15,6 +15,7 @@ mod events;
 mod hypervisor;
 mod overheads;
 mod owner;
+mod sched_design;
 mod schedulability;
 mod series;
 
@@ -36,6 +37,8 @@ mod _core {
     use crate::overheads::measure_overheads;
     #[pymodule_export]
     use crate::owner::{owner_fate, owner_of};
+    #[pymodule_export]
+    use crate::sched_design::{blocked_cost_margin, blocked_window, task_sensitivity};
     #[pymodule_export]
     use crate::schedulability::{
         analyze_tasks, cost_margin, count_schedulable_sets, generate_tasks, least_budget, overhead_influences,

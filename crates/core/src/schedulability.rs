@@ -9,7 +9,7 @@ use stealtime_schedulability::generate::{
 use stealtime_schedulability::{
     Accounting, Condition, Constrained, Counted, Dedicated, Demand, Error, Interrupts, Linear, Margin, Observed,
     Overhead, Overheads, PARTS_PER_MILLION, Policy, Population, Question, RecipeError, Response, Supply, Task, Verdict,
-    count_schedulable, influences, largest_scale, smallest_budget,
+    Windows, count_schedulable, influences, largest_scale, smallest_budget,
 };
 
 use crate::errors::wrong;
@@ -114,7 +114,7 @@ fn periods_of(name: &str) -> PyResult<PeriodLaw> {
 }
 
 /// The question with everything but its supply read.
-struct Asked {
+pub(crate) struct Asked {
     tasks: Vec<Task>,
     overheads: Overheads,
     interrupts: Interrupts,
@@ -123,7 +123,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn read(argument: &QuestionArgument) -> PyResult<Self> {
+    pub(crate) fn read(argument: &QuestionArgument) -> PyResult<Self> {
         let task = |&(cost_ns, period_ns, deadline_ns, jitter_ns, blocking_ns): &TaskArgument| Task {
             cost_ns,
             period_ns,
@@ -141,7 +141,7 @@ impl Asked {
         Ok(Self { tasks: argument.tasks.iter().map(task).collect(), overheads, interrupts, policy, supply })
     }
 
-    fn question(&self) -> Question<'_> {
+    pub(crate) fn question(&self) -> Question<'_> {
         Question {
             tasks: &self.tasks,
             overheads: self.overheads,
@@ -161,6 +161,7 @@ impl SupplyArgument {
             }
             ("linear", &[service, span, delay]) => Box::new(Linear::new(service, span, delay).map_err(wrong)?),
             ("observed", &[observed]) => Box::new(Observed::new(observed, &self.gaps).map_err(wrong)?),
+            ("windows", &[frame]) => Box::new(Windows::new(frame, &self.gaps).map_err(wrong)?),
             (other, _) => return Err(unknown("supply", other)),
         })
     }

@@ -37,7 +37,7 @@ pub fn largest_scale(question: &Question<'_>) -> Result<Margin, Error> {
 }
 
 /// The tasks with all costs times a factor, at least 1 ns each; None if a cost then exceeds its period.
-fn scaled(tasks: &[Task], millionths: u64) -> Option<Vec<Task>> {
+pub(crate) fn scaled(tasks: &[Task], millionths: u64) -> Option<Vec<Task>> {
     let scale = |task: &Task| {
         let cost = (u128::from(task.cost_ns) * u128::from(millionths)).div_ceil(u128::from(PARTS_PER_MILLION)).max(1);
         let cost_ns = u64::try_from(cost).ok().filter(|&cost| cost <= task.period_ns)?;
@@ -82,7 +82,11 @@ pub fn smallest_budget(question: &Question<'_>, period_ns: u64) -> Result<Option
 }
 
 /// The largest number from `least` on, below `too_much`, for which `fits` holds; it holds for all smaller ones.
-fn greatest(least: u64, too_much: u64, fits: impl Fn(u64) -> Result<bool, Error>) -> Result<Option<u64>, Error> {
+pub(crate) fn greatest(
+    least: u64,
+    too_much: u64,
+    mut fits: impl FnMut(u64) -> Result<bool, Error>,
+) -> Result<Option<u64>, Error> {
     if least >= too_much || !fits(least)? {
         return Ok(None);
     }

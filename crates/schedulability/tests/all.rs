@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod curve;
+mod design;
 mod edf_details;
 mod generators;
 mod margins;

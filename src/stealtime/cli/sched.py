@@ -173,7 +173,8 @@ def analyze(
         typer.Option(
             "--supply",
             metavar="SUPPLY",
-            help="dedicated, or the share of a vCPU: BUDGET/PERIOD, BUDGET/PERIOD/DEADLINE, or a run that observed it.",
+            help="dedicated, or the share of a vCPU: BUDGET/PERIOD, BUDGET/PERIOD/DEADLINE, windows:FILE (ARINC 653; "
+            "`stealtime schema windows`), or a run that observed it.",
         ),
     ] = "dedicated",
     budget_period: Annotated[
@@ -200,6 +201,28 @@ def analyze(
         bool,
         typer.Option("--interrupts-elsewhere", help="Another CPU handles the timers and sends an interrupt."),
     ] = False,
+    assign: Annotated[
+        bool,
+        typer.Option(
+            "--assign", help="Search priorities with which all deadlines are met (Audsley); finds some if any do."
+        ),
+    ] = False,
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity", help="Also tell of each task how much longer it may run, or how much more often."
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the tasks as TOML, with the priorities of --assign.",
+            show_default=False,
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Bound the response time of every task; say whether all deadlines are met, and with what margin.
@@ -207,6 +230,7 @@ def analyze(
         stealtime sched analyze tasks.toml
         stealtime sched analyze --sheet tasks.csv --unit ms
         stealtime sched analyze model.xmlv3 --policy edf
+        stealtime sched analyze tasks.toml --assign --sensitivity -o better.toml
 
     What a file says that tasks cannot express is told in notes. With the overheads of a run, each of its machines is
     analysed, unless one is chosen.
@@ -217,9 +241,10 @@ def analyze(
     from dataclasses import replace
 
     from stealtime.cli.output import data_console, print_document
-    from stealtime.cli.sched_sources import only_one, overheads_to_analyze, supply_of
+    from stealtime.cli.sched_sources import only_one, overheads_to_analyze, supply_of, write_tasks
     from stealtime.schedulability.allowed import analyze_allowing
     from stealtime.schedulability.analysis import Terms, exit_code
+    from stealtime.schedulability.design import assign_priorities, with_assignment, with_room
     from stealtime.schedulability.formats.reading import read_tasks
     from stealtime.schedulability.terminal import AnalysisPage
 
@@ -234,12 +259,21 @@ def analyze(
         budget_period_ns=analysed_duration_of("--least-budget", budget_period),
     )
     found = overheads_to_analyze(overheads, machine, statistic, terms.supply if allow_misses else None)
-    if json:
+    if json or (assign and output is not None):
         found = [only_one(str(overheads), found)]
     codes = []
     for model, allowances in found:
         under = model if tick_period_ns is None else replace(model, tick_period_ns=tick_period_ns)
-        document = analyze_allowing(read.file, str(path), replace(terms, overheads=under), allowances)
+        here = replace(terms, overheads=under)
+        assigned = assign_priorities(read.file, here) if assign else None
+        tasks = read.file if assigned is None else assigned.file
+        document = analyze_allowing(tasks, str(path), here, allowances)
+        if assigned is not None:
+            document = with_assignment(document, assigned.outcomes)
+        if sensitivity:
+            document = with_room(document, tasks, here)
+        if output is not None:
+            write_tasks(tasks, output)
         document = document.model_copy(update={"format": read.format, "remarks": read.remarks})
         if json:
             print_document(document)

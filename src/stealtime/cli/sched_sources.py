@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from stealtime.schedulability.measured import MeasuredOverheads, Statistic
     from stealtime.schedulability.overheads import OverheadModel
     from stealtime.schedulability.supply import Supply
+    from stealtime.schedulability.task_file import TaskFile
     from stealtime.store.run import Run
 
 _FILES = (".csv", ".toml")
@@ -121,14 +122,17 @@ def measured_in(name: str, machine: str | None) -> "tuple[Run, MeasuredOverheads
 
 
 def supply_of(text: str, machine: str | None) -> "Supply":
-    """Read a supply: ``dedicated``, a reservation, or what a machine of a run was seen to get.
+    """Read a supply: ``dedicated``, a reservation, a table of windows, or what a machine of a run was seen to get.
 
     Raises:
         UsageError: It is none of them, or the run has several machines, and none was chosen.
         StealtimeError: The run does not tell.
     """
     from stealtime.schedulability.supply import parse_supply
+    from stealtime.schedulability.windows import PREFIX, windows_supply
 
+    if text.startswith(PREFIX):
+        return windows_supply(text)
     if _is_duration(text):
         raise UsageError(
             f"--supply: {text!r} is a time alone", hint=f"a budget needs a period: {text}/PERIOD, such as 6ms/10ms"
@@ -168,6 +172,23 @@ def _observed(name: str, machine: str | None) -> "Supply":
     if len(chosen) > 1:
         raise UsageError(f"{name} observed several machines: {', '.join(machines)}", hint="choose one with --machine")
     return observed_supply(chosen[0])
+
+
+def write_tasks(file: "TaskFile", output: Path) -> None:
+    """Write a task file to a new place or over one.
+
+    Raises:
+        StealtimeError: It cannot be written there.
+    """
+    from stealtime.schedulability.task_file import write_task_file
+    from stealtime.vocabulary.errors import StealtimeError
+
+    try:
+        output.write_text(write_task_file(file))
+    except OSError as error:
+        raise StealtimeError(
+            f"{output} cannot be written: {error.strerror}", hint="check its folder and rights"
+        ) from None
 
 
 def _statistic(name: str | None) -> "Statistic":

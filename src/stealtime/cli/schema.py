@@ -16,6 +16,7 @@ class File(StrEnum):
     BARS = "bars"
     TASKS = "tasks"
     OVERHEADS = "overheads"
+    WINDOWS = "windows"
     SHOW = "show"
     ACCEPTANCE = "acceptance"
     TAILS = "tails"
@@ -37,9 +38,9 @@ def schema(
             metavar="FILE",
             help="A file that you write: campaign: `stealtime run` reads it; vm: `protect start`; host: `protect "
             "host`; rules: `stealtime advise --rules`; bars: `stealtime show --accept`; tasks: `stealtime sched "
-            "analyze`; overheads: its --overheads. Or what a command prints with --json: show, and acceptance and "
-            "tails of it, published (`stealtime compare`), doctor, advise, blackout, check, analysis and curve "
-            "(`stealtime sched`), status and recover (`stealtime protect`).",
+            "analyze`; overheads: its --overheads; windows: its --supply windows:FILE. Or what a command prints with "
+            "--json: show, and acceptance and tails of it, published (`stealtime compare`), doctor, advise, blackout, "
+            "check, analysis and curve (`stealtime sched`), status and recover (`stealtime protect`).",
             show_default=False,
             show_choices=False,
         ),

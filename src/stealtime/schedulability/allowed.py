@@ -10,8 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from stealtime import _core
-from stealtime.schedulability.analysis import Terms, analyze, factor_of, judge, question_of
+from stealtime.schedulability.analysis import (
+    Terms,
+    analyze,
+    factor_of,
+    judge,
+    least_budget_of,
+    margin_of,
+    question_of,
+)
 from stealtime.schedulability.document import AllowedDocument, AnalysisDocument
 from stealtime.schedulability.measured import MeasuredCondition, Statistic, overhead_models
 from stealtime.schedulability.overheads import OverheadModel
@@ -98,9 +105,9 @@ def _allowed(file: TaskFile, cpu: int, terms: Terms, allowance: Allowance) -> Al
     judged = judge(tasks, question, terms.policy)
     because, factor, budget = judged.because, None, None
     try:
-        factor = _core.cost_margin(question)
+        factor = margin_of(tasks, question)
         if terms.budget_period_ns is not None:
-            budget = _core.least_budget(question, terms.budget_period_ns)
+            budget = least_budget_of(tasks, question, terms.budget_period_ns)
     except ValueError as error:
         because = because or str(error)
     return AllowedDocument(

@@ -1,12 +1,13 @@
 """From a task file to the document: each CPU is one question to the analysis."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from stealtime import _core
 from stealtime.schedulability import wording
+from stealtime.schedulability.blocking import blocking_times, levels_of_windows
 from stealtime.schedulability.document import (
     Accounting,
     AnalysisDocument,
@@ -125,11 +126,11 @@ def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> C
             reasons.append(str(error))
             return None
 
-    margin = known(lambda: _core.cost_margin(question))
-    influences = known(lambda: _core.overhead_influences(question)) or []
+    margin = known(lambda: margin_of(tasks, question))
+    influences = known(lambda: influences_of(tasks, question)) or []
     period_ns = terms.budget_period_ns
     # The supply that was given does not count: another one is sought.
-    budget = None if period_ns is None else known(lambda: _core.least_budget(question, period_ns))
+    budget = None if period_ns is None else known(lambda: least_budget_of(tasks, question, period_ns))
     largest = max(influences, key=lambda one: one[2] or 0, default=None)
     dominant = largest[0] if largest is not None and (largest[2] or 0) > (margin or 0) else None
     return CpuDocument(
@@ -153,8 +154,13 @@ def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> C
 
 def question_of(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int]) -> "QuestionDict":
     """Put the tasks of a CPU, in their order, as the analysis takes them; overheads in ns."""
+    # Under EDF, blocking by resources depends on the window: `levels_of_windows`.
+    blocking = [task.blocking or 0 for task in tasks] if terms.policy == "edf" else blocking_times(tasks)
     return {
-        "tasks": [(task.cost, task.period, task.deadline_ns, task.jitter or 0, task.blocking or 0) for task in tasks],
+        "tasks": [
+            (task.cost, task.period, task.deadline_ns, task.jitter or 0, blocked)
+            for task, blocked in zip(tasks, blocking, strict=True)
+        ],
         "overheads": list(overheads.items()),
         "tick_period_ns": terms.overheads.tick_period_ns,
         "interrupts": terms.interrupts,
@@ -164,7 +170,70 @@ def question_of(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int])
 
 
 def judge(tasks: list[TaskTable], question: "QuestionDict", policy: Policy) -> Judged:
-    return _demand(tasks, question) if policy == "edf" else _responses(tasks, question)
+    return _blocked(tasks, question, _demand(tasks, question)) if policy == "edf" else _responses(tasks, question)
+
+
+def levels_in(tasks: list[TaskTable], question: "QuestionDict") -> list[tuple[int, int]]:
+    """Give the blocking by length of the window of a question under EDF; none where no resource is shared."""
+    return levels_of_windows(tasks, dict(question["overheads"])) if question["policy"] == "edf" else []
+
+
+def margin_of(tasks: list[TaskTable], question: "QuestionDict") -> int | None:
+    """Find the largest factor of all costs, in millionths; None: not even 0.
+
+    Raises:
+        ValueError: It is not judged; the message says why.
+    """
+    levels = levels_in(tasks, question)
+    return _core.blocked_cost_margin(question, levels) if levels else _core.cost_margin(question)
+
+
+def influences_of(tasks: list[TaskTable], question: "QuestionDict") -> list[tuple[str, int, int | None]]:
+    """Give each overhead that is not 0: its name, its ns, and the margin if it alone were 0.
+
+    Raises:
+        ValueError: As :func:`margin_of`.
+    """
+    if not levels_in(tasks, question):
+        return _core.overhead_influences(question)
+    present = [(name, ns) for name, ns in question["overheads"] if ns > 0]
+    found = []
+    for name, ns in present:
+        without: QuestionDict = {**question, "overheads": [one for one in present if one[0] != name]}
+        found.append((name, ns, margin_of(tasks, without)))
+    return found
+
+
+def least_budget_of(tasks: list[TaskTable], question: "QuestionDict", period_ns: int) -> int | None:
+    """Find the smallest budget in ns of a periodic resource; None: the whole CPU is not enough.
+
+    Raises:
+        ValueError: As :func:`margin_of`.
+    """
+    if levels_in(tasks, question):
+        raise ValueError("with critical sections under EDF the smallest budget is not searched for")
+    return _core.least_budget(question, period_ns)
+
+
+def _blocked(tasks: list[TaskTable], question: "QuestionDict", without: Judged) -> Judged:
+    """Judge with blocking what is schedulable without it; bounds of responses without it are none with it."""
+    levels = levels_in(tasks, question)
+    if not levels or without.verdict == "not schedulable":
+        return without
+    unjudged = tuple(_unjudged(task) for task in tasks)
+    try:
+        found = _core.blocked_window(question, levels)
+    except ValueError as error:
+        return Judged("not judged", str(error), unjudged)
+    if found is None:
+        because = None if without.demand is None else "critical sections count in windows of their own"
+        return replace(without, tasks=unjudged, demand=None, demand_because=because or without.demand_because)
+    window = _window(*found)
+    why = (
+        f"in a window of {wording.duration(window.window_ns)} jobs and a critical section of "
+        f"{wording.duration(window.demand_ns)} are due, and only {wording.duration(window.service_ns)} is certain"
+    )
+    return Judged("not schedulable", why, unjudged, window)
 
 
 def _responses(tasks: list[TaskTable], question: "QuestionDict") -> Judged:

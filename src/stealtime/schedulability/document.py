@@ -30,6 +30,13 @@ class TaskDocument(Model):
     """null under EDF where there are no responses: it is judged as a whole."""
     because: str | None
     """Why there is no bound."""
+    longest_cost_ns: int | None = None
+    """With ``--sensitivity``: the longest cost with which the set is schedulable, all others unchanged; null: not even
+    1 ns, or it was not asked."""
+    shortest_period_ns: int | None = None
+    """The shortest period likewise; a deadline that equals the period goes with it. null: none is long enough."""
+    room_because: str | None = None
+    """Why neither is judged."""
 
 
 class DemandDocument(Model):
@@ -71,6 +78,15 @@ class AllowedDocument(Model):
     """As of the CPU."""
 
 
+class AssignmentDocument(Model):
+    """``--assign``: Audsley's search for priorities."""
+
+    found: bool
+    """Whether with some order all deadlines are met; the tasks have its priorities, or else those by deadline."""
+    because: str | None
+    """Where the search ended."""
+
+
 class CpuDocument(Model):
     """The tasks of one CPU."""
 
@@ -97,6 +113,8 @@ class CpuDocument(Model):
     """Why margin, overheads or budget are not judged."""
     allowed: tuple[AllowedDocument, ...] = ()
     """With shares of misses allowed, where that was asked for."""
+    assignment: AssignmentDocument | None = None
+    """null: not asked."""
 
 
 class AnalysisDocument(Model):
@@ -122,6 +140,8 @@ class AnalysisDocument(Model):
     verdict: Verdict
     """Of all CPUs together."""
     cpus: tuple[CpuDocument, ...]
+    has_room: bool = False
+    """Whether the tasks have their room, of ``--sensitivity``."""
 
 
 class CurveShare(Model):

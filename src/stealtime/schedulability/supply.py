@@ -12,20 +12,21 @@ from stealtime.vocabulary.service import ObservedService
 if TYPE_CHECKING:
     from stealtime._core import SupplyDict
 
-_HINT = "dedicated, BUDGET/PERIOD such as 6ms/10ms, or BUDGET/PERIOD/DEADLINE such as 6ms/10ms/8ms"
+_HINT = "dedicated, BUDGET/PERIOD such as 6ms/10ms, BUDGET/PERIOD/DEADLINE such as 6ms/10ms/8ms, or windows:FILE"
 
 
 @dataclass(frozen=True)
 class Supply:
-    """A dedicated CPU, a reservation, or what was observed."""
+    """A dedicated CPU, a reservation, windows of a table, or what was observed."""
 
-    kind: Literal["dedicated", "periodic", "observed"]
+    kind: Literal["dedicated", "periodic", "observed", "windows"]
     parameters: tuple[int, ...] = ()
-    """periodic: period, budget, deadline in ns; observed: how long, in ns."""
+    """periodic: period, budget, deadline in ns; observed: how long, in ns; windows: the major frame in ns."""
     gaps: tuple[tuple[int, int], ...] = ()
-    """observed: begin and length of each stretch without service in ns, in order, since the begin."""
+    """observed: begin and length of each stretch without service in ns, in order, since the begin; windows: begin and
+    length of each window."""
     source: str = ""
-    """observed: what it was seen in."""
+    """observed: what it was seen in; windows: whose they are."""
 
     @property
     def text(self) -> str:
@@ -35,6 +36,11 @@ class Supply:
             (observed,) = self.parameters
             elapsed = f"{observed / NANOSECONDS['s']:.1f} s"
             return f"what {self.source} got in {elapsed}: empirical, bounds only what was observed"
+        if self.kind == "windows":
+            (frame,) = self.parameters
+            served = format_duration(sum(length for _, length in self.gaps))
+            count = "one window" if len(self.gaps) == 1 else f"{len(self.gaps)} windows"
+            return f"{count} of {self.source}: {served} of every {format_duration(frame)}, at any phase"
         period, budget, deadline = map(format_duration, self.parameters)
         within = "" if deadline == period else f", within {deadline}"
         return f"{budget} of every {period}{within}"

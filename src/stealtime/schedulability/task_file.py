@@ -38,6 +38,9 @@ class TaskTable(Table):
     """As of SCHED_FIFO: a higher number goes first. For all tasks or for none; without, shorter deadlines go first."""
     cpu: Annotated[int, Field(ge=0)] = 0
     """Where it runs; it never migrates."""
+    resources: dict[str, AnalysedNs] = Field(default_factory=dict)
+    """The longest critical section in each resource that it shares with others, such as ``{ buffer = "200us" }``: for
+    the priority ceiling protocols and the stack resource policy, from which blocking is computed."""
 
     @property
     def deadline_ns(self) -> int:
@@ -105,6 +108,20 @@ class TaskFile(Table):
             if task.cost > task.period:
                 cost, period = format_duration(task.cost), format_duration(task.period)
                 raise ValueError(f"the task {task.name!r} has a cost of {cost}, which exceeds its period of {period}")
+            for name, length in task.resources.items():
+                if length > task.cost:
+                    raise ValueError(
+                        f"the task {task.name!r} holds {name!r} for {format_duration(length)}, longer than its cost of "
+                        f"{format_duration(task.cost)}"
+                    )
+        for name in {name for task in self.tasks for name in task.resources}:
+            users = [task for task in self.tasks if name in task.resources]
+            if len({task.cpu for task in users}) > 1:
+                first, other = users[0], next(task for task in users if task.cpu != users[0].cpu)
+                raise ValueError(
+                    f"the resource {name!r} is shared by {first.name!r} of CPU {first.cpu} and {other.name!r} of CPU "
+                    f"{other.cpu}: blocking across CPUs is not analysed"
+                )
         for cpu in self.cpus():
             utilization = sum((task.utilization for task in self.on(cpu)), Fraction(0))
             if utilization > 1:
@@ -154,10 +171,19 @@ def write_task_file(file: TaskFile) -> str:
     return "\n".join(lines)
 
 
+def _key(name: str) -> str:
+    if name and all(one.isascii() and (one.isalnum() or one in "_-") for one in name):
+        return name
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def _line(key: str, value: object) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'{key} = "{escaped}"'
+    if isinstance(value, dict):
+        return f"{key} = {{ {', '.join(_line(_key(name), one) for name, one in value.items())} }}"
     return f"{key} = {value!r}"
 
 

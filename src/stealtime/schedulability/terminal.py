@@ -38,7 +38,11 @@ class AnalysisPage:
             yield Text()
         for cpu in document.cpus:
             yield Text.assemble((f"CPU {cpu.cpu}", "bold"), ": ", (cpu.verdict, _STYLES[cpu.verdict]), _because(cpu))
+            yield from _assignment(cpu)
             yield _table(cpu, any(task.verdict is not None for task in cpu.tasks))
+            if document.has_room:
+                yield Text()
+                yield from _rooms(cpu)
             for line in _lines(cpu, document):
                 yield Text(line)
             if cpu.allowed:
@@ -55,15 +59,52 @@ def _because(cpu: CpuDocument) -> str:
 def _table(cpu: CpuDocument, has_responses: bool) -> Table:
     table = new_table()
     table.add_column("task")
-    columns = ["cost", "period", "deadline", *(["response", "slack"] if has_responses else [])]
+    columns = [*_priority_column(cpu), "cost", "period", "deadline", *(["response", "slack"] if has_responses else [])]
     for name in columns:
         table.add_column(name, justify="right")
     if has_responses:
         table.add_column("")
     for task in cpu.tasks:
-        row = [task.name, *map(format_duration, (task.cost_ns, task.period_ns, task.deadline_ns))]
+        own = [str(task.priority)] if _priority_column(cpu) else []
+        row = [task.name, *own, *map(format_duration, (task.cost_ns, task.period_ns, task.deadline_ns))]
         table.add_row(*([*row, *_response(task)] if has_responses else row))
     return table
+
+
+def _priority_column(cpu: CpuDocument) -> list[str]:
+    return [] if cpu.assignment is None else ["priority"]
+
+
+def _assignment(cpu: CpuDocument) -> Iterator[Text]:
+    if cpu.assignment is not None:
+        found = "priorities were assigned with which all deadlines are met" if cpu.assignment.found else None
+        yield Text(found or f"no order of priorities meets all deadlines: {cpu.assignment.because}")
+
+
+def _rooms(cpu: CpuDocument) -> Iterator[Table | Text]:
+    """What each task may be alone, all others unchanged; what is negative must shrink."""
+    table = new_table("One task at a time, all others unchanged")
+    table.add_column("task")
+    for name in ("may cost", "more", "may come every", "shorter"):
+        table.add_column(name, justify="right")
+    for task in cpu.tasks:
+        cost, period = task.longest_cost_ns, task.shortest_period_ns
+        row = [task.name, "-", "-", "-", "-"]
+        if cost is not None:
+            row[1:3] = [wording.duration(cost), _signed(cost - task.cost_ns, task.cost_ns)]
+        if period is not None:
+            row[3:5] = [wording.duration(period), _signed(task.period_ns - period, task.period_ns)]
+        table.add_row(*row)
+    yield table
+    if any(task.longest_cost_ns is None and task.room_because is None for task in cpu.tasks):
+        yield Text("-: no change of this task alone makes the set schedulable")
+    for task in cpu.tasks:
+        if task.room_because is not None:
+            yield Text(f"{task.name}: not judged, because {task.room_because}")
+
+
+def _signed(more_ns: int, of_ns: int) -> str:
+    return f"{100 * more_ns / of_ns:+.1f} %"
 
 
 def _response(task: TaskDocument) -> tuple[str, str, str]:

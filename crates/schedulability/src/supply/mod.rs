@@ -4,11 +4,13 @@ mod dedicated;
 mod linear;
 mod observed;
 mod periodic;
+mod windows;
 
 pub use dedicated::Dedicated;
 pub use linear::Linear;
 pub use observed::Observed;
 pub use periodic::{Constrained, Periodic};
+pub use windows::Windows;
 
 use crate::error::Error;
 

@@ -19,6 +19,7 @@ _SCHEDULERS: dict[str, Policy] = {
     "DEADLINE_MONOTONIC_PROTOCOL": "fixed-priority",
     "EARLIEST_DEADLINE_FIRST_PROTOCOL": "edf",
 }
+_CEILINGS = ("PRIORITY_CEILING_PROTOCOL", "IMMEDIATE_PRIORITY_CEILING_PROTOCOL")
 _ARRIVING = ("periodic_task", "sporadic_task")
 
 
@@ -52,7 +53,7 @@ def read_cheddar(draft: Draft, text: str, unit: str | None) -> None:
             task.priority = None
     if used == {_RATE}:
         draft.order_by(lambda task: task.period_ns)
-    _resources(draft, root)
+    _resources(draft, root, size)
     _remarks(draft, root, nodes)
 
 
@@ -157,13 +158,31 @@ def _task(draft: Draft, node: Element, size: int, cpus: dict[tuple[str, str | No
     )
 
 
-def _resources(draft: Draft, root: Element) -> None:
-    used = [one for one in _below(root, "resources") if any(tag_of(inner) == "task_name" for inner in one.iter())]
-    if used:
-        raise draft.refuse(
-            f"tasks share {names_of(_text(one, 'name') or '' for one in used)}, whose blocking is not computed",
-            hint="write the blocking time of each task as its blocking_time, and leave <resources> out",
-        )
+def _resources(draft: Draft, root: Element, size: int) -> None:
+    """Take the critical sections of each resource: ``task_begin`` and ``task_end`` are its first and last unit."""
+    tasks = {task.name: task for task in draft.tasks}
+    for resource in _below(root, "resources"):
+        name = _text(resource, "name") or ""
+        sections = [one for part in resource if tag_of(part) == "critical_sections" for one in part]
+        protocol = _text(resource, "protocol")
+        if sections and protocol not in _CEILINGS:
+            raise draft.refuse(
+                f"the resource {name} has the protocol {protocol}, whose blocking is not computed",
+                hint=f"computed is that of {' and '.join(_CEILINGS)}",
+            )
+        user = None
+        for one in sections:
+            if tag_of(one) == "task_name":
+                user = tasks.get((one.text or "").strip())
+                if user is None:
+                    raise draft.refuse(f"the resource {name} is used by {one.text!r}, which is no task")
+            elif user is not None:
+                begin = draft.number(_text(one, "task_begin"), f"task_begin of {name}")
+                end = draft.number(_text(one, "task_end"), f"task_end of {name}")
+                if begin > end:
+                    raise draft.refuse(f"a section of {name} begins at {begin} and ends at {end}")
+                length = size * (end - begin + 1)
+                user.resources[name] = max(user.resources.get(name, length), length)
 
 
 def _remarks(draft: Draft, root: Element, nodes: list[Element]) -> None:

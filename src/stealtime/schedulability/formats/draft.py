@@ -34,6 +34,8 @@ class TaskDraft:
     blocking_ns: Fraction = Fraction(0)
     priority: int | None = None
     cpu: int = 0
+    resources: dict[str, Fraction] = field(default_factory=dict)
+    """The longest critical section of each, in ns."""
 
 
 @dataclass
@@ -199,5 +201,6 @@ def _table(draft: Draft, task: TaskDraft) -> dict[str, Any]:
         "blocking": math.ceil(task.blocking_ns) or None,
         "priority": task.priority,
         "cpu": task.cpu,
+        "resources": {name: math.ceil(length) for name, length in task.resources.items() if length > 0},
     }
     return {key: value for key, value in table.items() if value is not None}

@@ -3,6 +3,8 @@
 Times are whole numbers without a unit; SchedCAT's own overheads are microseconds.
 """
 
+from collections.abc import Iterator
+from fractions import Fraction
 from xml.etree.ElementTree import Element
 
 from stealtime.schedulability.formats.draft import Draft, TaskDraft, names_of, unit_ns, unit_remark
@@ -32,14 +34,13 @@ def read_schedcat(draft: Draft, text: str, unit: str | None) -> None:
     nodes = [root] if tag_of(root) == "task" else [one for one in root if tag_of(one) == "task"]
     for number, node in enumerate(nodes, start=1):
         draft.tasks.append(_task(draft, node, number, size))
-    shared = [task.name for task, node in zip(draft.tasks, nodes, strict=True) if _has(node, "resources")]
-    nested = [task.name for task, node in zip(draft.tasks, nodes, strict=True) if _has(node, "critical_sections")]
-    for names, what in ((shared, "resources"), (nested, "critical sections")):
-        if names:
-            raise draft.refuse(
-                f"the tasks {names_of(names)} name {what}, whose blocking is not computed from this format",
-                hint="write the blocking time of each task into a task file: `blocking`",
-            )
+    if nested := [task.name for task, node in zip(draft.tasks, nodes, strict=True) if _has(node, "critical_sections")]:
+        raise draft.refuse(
+            f"the tasks {names_of(nested)} name nested critical sections, which are not read",
+            hint="write them as <resources>, an outer one with its whole length",
+        )
+    if any(task.resources for task in draft.tasks):
+        draft.remark("Blocking is that of a priority ceiling or the stack resource policy: SchedCAT names no protocol.")
     if any(node.get("wss") is not None for node in nodes):
         draft.remark("Working sets (wss) are not taken: `--overheads` has one cache-related delay for all tasks.")
 
@@ -57,7 +58,22 @@ def _task(draft: Draft, node: Element, number: int, size: int) -> TaskDraft:
         period_ns=size * draft.number(node.get("period"), f"period of {name}"),
         deadline_ns=None if deadline is None else size * draft.number(deadline, f"deadline of {name}"),
         cpu=_cpu(draft, node, name),
+        resources=dict(_resources(draft, node, name, size)),
     )
+
+
+def _resources(draft: Draft, node: Element, name: str, size: int) -> Iterator[tuple[str, Fraction]]:
+    """Give the longest request for each resource; readers exclude each other, too, which is on the safe side."""
+    for one in (one for part in node if tag_of(part) == "resources" for one in part):
+        resource = f"resource {one.get('res_id', '0')}"
+        # What is left out is one write of length 1, as SchedCAT reads it.
+        kinds = (("max_writes", "1", "max_write_length", "1"), ("max_reads", "0", "max_read_length", "0"))
+        lengths = [
+            size * draft.number(one.get(length, default_length), f"{length} of {name}")
+            for count, default_count, length, default_length in kinds
+            if draft.number(one.get(count, default_count), f"{count} of {name}") > 0
+        ]
+        yield resource, max(lengths, default=Fraction(0))
 
 
 def _cpu(draft: Draft, node: Element, name: str) -> int:

@@ -1,0 +1,140 @@
+//! Blocking by critical sections under EDF with the stack resource policy.
+//!
+//! T. P. Baker, "Stack-Based Scheduling of Realtime Processes" (Real-Time Systems 3(1), 1991); the demand test with
+//! blocking as S. Baruah has it, "Resource Sharing in EDF-Scheduled Systems: A Closer Look" (RTSS 2006): in a window
+//! of length L, besides the jobs that are due, one critical section of a job that is due later.
+
+use crate::analysis::Question;
+use crate::edf_windows::Window;
+use crate::error::{Error, MOST_STEPS};
+use crate::overheads::Interrupts;
+
+/// From windows of `from_ns` on, until those of the next level, jobs may be blocked for `blocking_ns`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockingLevel {
+    pub from_ns: u64,
+    pub blocking_ns: u64,
+}
+
+/// A question under EDF with its blocking by length of the window.
+#[derive(Clone, Copy)]
+pub struct BlockedQuestion<'a> {
+    /// Its tasks have no blocking of their own.
+    pub question: Question<'a>,
+    /// In order of `from_ns`; none before the first, and the last has no blocking.
+    pub levels: &'a [BlockingLevel],
+}
+
+impl BlockedQuestion<'_> {
+    /// Tell whether all deadlines are met.
+    ///
+    /// # Errors
+    /// As [`Question::is_schedulable`].
+    pub fn is_schedulable(&self) -> Result<bool, Error> {
+        Ok(self.question.is_schedulable()? && self.exceeded()?.is_none())
+    }
+
+    /// The first window in which blocking and what is due exceed the service; windows without blocking are not looked
+    /// at: they are [`Question::answer`]'s.
+    ///
+    /// Interrupts are charged by time, costs by job: each job costs two scheduling decisions and context switches and
+    /// one cache-related delay more; each release one interrupt; the latency is jitter.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], [`Error::NotObserved`], or [`Error::NotConverged`] where there are too many windows.
+    pub fn exceeded(&self) -> Result<Option<Window>, Error> {
+        let mut steps = 0;
+        // Blocking alone makes nothing late: a job must be due.
+        let mut first_due = u64::MAX;
+        for task in self.question.tasks {
+            first_due = first_due.min(task.deadline_ns.saturating_sub(self.jitter(task.jitter_ns)?));
+        }
+        for (number, level) in self.levels.iter().enumerate() {
+            if level.blocking_ns == 0 {
+                continue;
+            }
+            let until = self.levels.get(number + 1).map_or(u64::MAX, |next| next.from_ns);
+            let mut window_ns = level.from_ns.max(first_due);
+            while window_ns < until {
+                let demand_ns = self.demand_in(window_ns)?.checked_add(level.blocking_ns).ok_or(Error::Overflow)?;
+                let needed = self.question.supply.window_for(demand_ns)?;
+                if needed > window_ns {
+                    let service_ns = self.question.supply.service_in(window_ns)?;
+                    return Ok(Some(Window { window_ns, demand_ns, service_ns }));
+                }
+                window_ns = self.next_deadline_after(window_ns)?;
+                steps += 1;
+                if steps >= MOST_STEPS {
+                    return Err(Error::NotConverged { steps, window_ns });
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn jitter(&self, own_ns: u64) -> Result<u64, Error> {
+        let overheads = &self.question.overheads;
+        let sent = match self.question.interrupts {
+            Interrupts::Here => 0,
+            // The handler runs there, before it sends.
+            Interrupts::OnAnotherCpu => sum(overheads.inter_processor_interrupt_ns, overheads.release_ns)?,
+        };
+        sum(sum(own_ns, overheads.event_latency_ns)?, sent)
+    }
+
+    fn demand_in(&self, window_ns: u64) -> Result<u64, Error> {
+        let overheads = &self.question.overheads;
+        let switch = sum(overheads.scheduling_ns, overheads.context_switch_ns)?;
+        let per_job = sum(sum(switch, switch)?, overheads.cache_preemption_ns)?;
+        let mut demand = 0_u64;
+        for task in self.question.tasks {
+            let reach = sum(window_ns, self.jitter(task.jitter_ns)?)?;
+            if let Some(beyond) = reach.checked_sub(task.deadline_ns) {
+                let jobs = beyond / task.period_ns + 1;
+                let one = jobs.checked_mul(sum(task.cost_ns, per_job)?).ok_or(Error::Overflow)?;
+                demand = sum(demand, one)?;
+            }
+            if self.question.interrupts == Interrupts::Here && overheads.release_ns > 0 {
+                let releases = reach.div_ceil(task.period_ns);
+                demand = sum(demand, releases.checked_mul(overheads.release_ns).ok_or(Error::Overflow)?)?;
+            }
+        }
+        if overheads.tick_ns > 0 && overheads.tick_period_ns > 0 {
+            let ticks = sum(window_ns, overheads.event_latency_ns)?.div_ceil(overheads.tick_period_ns);
+            demand = sum(demand, ticks.checked_mul(overheads.tick_ns).ok_or(Error::Overflow)?)?;
+        }
+        Ok(demand)
+    }
+
+    /// Where the demand of jobs, or the number of interrupts, changes next: only there need one look.
+    ///
+    /// Between two of these the demand stays and the service does not fall. Interrupts arrive just after a multiple,
+    /// so that a window one nanosecond longer has one more.
+    fn next_deadline_after(&self, window_ns: u64) -> Result<u64, Error> {
+        let overheads = &self.question.overheads;
+        let mut next = u64::MAX;
+        for task in self.question.tasks {
+            let jitter = self.jitter(task.jitter_ns)?;
+            next = next.min(next_step(window_ns, task.period_ns, task.deadline_ns, jitter)?);
+            if self.question.interrupts == Interrupts::Here && overheads.release_ns > 0 {
+                next = next.min(next_step(window_ns, task.period_ns, 1, jitter)?);
+            }
+        }
+        if overheads.tick_ns > 0 && overheads.tick_period_ns > 0 {
+            next = next.min(next_step(window_ns, overheads.tick_period_ns, 1, overheads.event_latency_ns)?);
+        }
+        Ok(next)
+    }
+}
+
+/// The least `offset + k * period - jitter` beyond a window.
+fn next_step(window_ns: u64, period_ns: u64, offset_ns: u64, jitter_ns: u64) -> Result<u64, Error> {
+    let reach = sum(window_ns, jitter_ns)?;
+    let steps = reach.checked_sub(offset_ns).map_or(0, |beyond| beyond / period_ns + 1);
+    let at = steps.checked_mul(period_ns).and_then(|at| at.checked_add(offset_ns)).ok_or(Error::Overflow)?;
+    Ok(at - jitter_ns)
+}
+
+fn sum(one: u64, other: u64) -> Result<u64, Error> {
+    one.checked_add(other).ok_or(Error::Overflow)
+}

@@ -274,7 +274,7 @@ def analyze(
             document = with_room(document, tasks, here)
         if output is not None:
             write_tasks(tasks, output)
-        document = document.model_copy(update={"format": read.format, "remarks": read.remarks})
+        document = document.model_copy(update={"format": read.format, "remarks": document.remarks + read.remarks})
         if json:
             print_document(document)
         else:

@@ -20,9 +20,10 @@ from stealtime.schedulability.document import (
     Verdict,
 )
 from stealtime.schedulability.overheads import NO_OVERHEADS, OverheadModel
+from stealtime.schedulability.reservation import ROOT_DOMAIN, Reservation
 from stealtime.schedulability.supply import DEDICATED, Supply
 from stealtime.schedulability.task_file import TaskFile, TaskTable
-from stealtime.vocabulary.errors import ExitCode
+from stealtime.vocabulary.errors import ExitCode, UsageError
 from stealtime.vocabulary.quantities import format_duration
 
 if TYPE_CHECKING:
@@ -68,11 +69,21 @@ def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
         file: The tasks.
         source: Its name.
         terms: Policy, overheads and supply; the overheads are those of as many tasks as the whole file has.
+
+    Raises:
+        UsageError: Under EDF a task has a reservation.
     """
+    reserved = next((task.name for task in file.tasks if task.reservation is not None), None)
+    if terms.policy == "edf" and reserved is not None:
+        raise UsageError(
+            f"the task {reserved!r} has a reservation, which is above fixed priorities, and the policy is edf",
+            hint="analyse it with --policy fixed-priority",
+        )
     overheads = terms.overheads.at(len(file.tasks))
     cpus = tuple(_cpu(file, cpu, terms, overheads) for cpu in file.cpus())
     return AnalysisDocument(
         file=source,
+        remarks=(ROOT_DOMAIN,) if any(task.reservation is not None for task in file.tasks) else (),
         policy=terms.policy,
         accounting=terms.accounting_used,
         bound=_BOUNDS[terms.policy, terms.accounting_used],
@@ -159,6 +170,8 @@ def question_of(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int])
     return {
         "tasks": [
             (task.cost, task.period, task.deadline_ns, task.jitter or 0, blocked)
+            if (server := task.server) is None
+            else server.as_interference
             for task, blocked in zip(tasks, blocking, strict=True)
         ],
         "overheads": list(overheads.items()),
@@ -170,7 +183,43 @@ def question_of(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int])
 
 
 def judge(tasks: list[TaskTable], question: "QuestionDict", policy: Policy) -> Judged:
-    return _blocked(tasks, question, _demand(tasks, question)) if policy == "edf" else _responses(tasks, question)
+    if policy == "edf":
+        return _blocked(tasks, question, _demand(tasks, question))
+    servers = [server for task in tasks if (server := task.server) is not None]
+    return _reserved(tasks, question, servers) if servers else _responses(tasks, question)
+
+
+def _reserved(tasks: list[TaskTable], question: "QuestionDict", servers: list[Reservation]) -> Judged:
+    """Judge fixed priorities below reservations, and each of these by what its own task needs of it."""
+    below = _responses(tasks, question)
+    documents = []
+    for task, document in zip(tasks, below.tasks, strict=True):
+        if (server := task.server) is not None:
+            alone: QuestionDict = {
+                **question,
+                "tasks": [(task.cost, task.period, task.deadline_ns, task.jitter or 0, 0)],
+                "supply": {
+                    "kind": "periodic",
+                    "parameters": [server.period_ns, server.runtime_ns, server.deadline_ns],
+                    "gaps": [],
+                },
+            }
+            (row,) = _core.analyze_tasks(alone)["responses"] or []
+            at_most = server.response_of(task.cost, task.period, task.jitter or 0)
+            if at_most is not None and not any(ns for _, ns in question["overheads"]):
+                row = (min(at_most, row[0] or at_most), at_most, None)
+            documents.append(_task(task, row).model_copy(update={"reservation": task.reservation}))
+        else:
+            documents.append(document)
+    judged = _judged(tuple(documents))
+    among: QuestionDict = {**question, "tasks": [server.as_demand for server in servers], "policy": "edf"}
+    try:
+        demand = _core.analyze_tasks(among)
+    except ValueError as error:
+        return judged if judged.verdict == "not schedulable" else Judged("not judged", str(error), judged.tasks)
+    if demand["demand"] == "met":
+        return judged
+    return Judged("not schedulable", "the reservations demand more than the CPU supplies", judged.tasks)
 
 
 def levels_in(tasks: list[TaskTable], question: "QuestionDict") -> list[tuple[int, int]]:
@@ -184,6 +233,7 @@ def margin_of(tasks: list[TaskTable], question: "QuestionDict") -> int | None:
     Raises:
         ValueError: It is not judged; the message says why.
     """
+    _refuse_reservations(tasks)
     levels = levels_in(tasks, question)
     return _core.blocked_cost_margin(question, levels) if levels else _core.cost_margin(question)
 
@@ -194,6 +244,7 @@ def influences_of(tasks: list[TaskTable], question: "QuestionDict") -> list[tupl
     Raises:
         ValueError: As :func:`margin_of`.
     """
+    _refuse_reservations(tasks)
     if not levels_in(tasks, question):
         return _core.overhead_influences(question)
     present = [(name, ns) for name, ns in question["overheads"] if ns > 0]
@@ -210,9 +261,15 @@ def least_budget_of(tasks: list[TaskTable], question: "QuestionDict", period_ns:
     Raises:
         ValueError: As :func:`margin_of`.
     """
+    _refuse_reservations(tasks)
     if levels_in(tasks, question):
         raise ValueError("with critical sections under EDF the smallest budget is not searched for")
     return _core.least_budget(question, period_ns)
+
+
+def _refuse_reservations(tasks: list[TaskTable]) -> None:
+    if any(task.reservation is not None for task in tasks):
+        raise ValueError("reservations do not grow with the costs")
 
 
 def _blocked(tasks: list[TaskTable], question: "QuestionDict", without: Judged) -> Judged:
@@ -238,7 +295,10 @@ def _blocked(tasks: list[TaskTable], question: "QuestionDict", without: Judged) 
 
 def _responses(tasks: list[TaskTable], question: "QuestionDict") -> Judged:
     found = _core.analyze_tasks(question)["responses"] or []
-    documents = tuple(_task(task, response) for task, response in zip(tasks, found, strict=True))
+    return _judged(tuple(_task(task, response) for task, response in zip(tasks, found, strict=True)))
+
+
+def _judged(documents: tuple[TaskDocument, ...]) -> Judged:
     missing = next((one for one in documents if one.verdict == "misses its deadline"), None)
     unknown = next((one for one in documents if one.verdict == "not judged"), None)
     if missing is not None:

@@ -55,9 +55,10 @@ def assign_priorities(file: TaskFile, terms: Terms) -> Assigned:
                 f"at priority {len(here) - len(order)} none of {names} meets its deadline, whatever goes before it"
             )
             outcomes[cpu] = AssignmentDocument(found=False, because=because)
-            order = here
+            order = [task for task in here if task.reservation is None]
         else:
             outcomes[cpu] = AssignmentDocument(found=True, because=None)
+        tasks += [task for task in here if task.reservation is not None]
         tasks += [task.model_copy(update={"priority": len(order) - rank}) for rank, task in enumerate(order)]
     places = {task.name: number for number, task in enumerate(file.tasks)}
     return Assigned(file.model_copy(update={"tasks": sorted(tasks, key=lambda task: places[task.name])}), outcomes)
@@ -69,12 +70,14 @@ def _ordered(
     """Give the order, and who is left where none of them can be next."""
     # The one with most time is tried first, so that the order stays near that of deadlines.
     left = sorted(here, key=lambda task: task.deadline_ns - (task.jitter or 0))
+    reserved = [task for task in here if task.reservation is not None]
+    left = [task for task in left if task.reservation is None]
     lowest: list[TaskTable] = []
     while left:
         for candidate in reversed(left):
             others = [task for task in left if task is not candidate]
-            answer = _core.analyze_tasks(question_of([*others, candidate, *lowest], terms, overheads))
-            bound, _, _ = (answer["responses"] or [])[len(others)]
+            answer = _core.analyze_tasks(question_of([*reserved, *others, candidate, *lowest], terms, overheads))
+            bound, _, _ = (answer["responses"] or [])[len(reserved) + len(others)]
             if bound is not None and bound <= candidate.deadline_ns:
                 left, lowest = others, [candidate, *lowest]
                 break
@@ -97,6 +100,8 @@ def with_room(document: AnalysisDocument, file: TaskFile, terms: Terms) -> Analy
 
 
 def _room(task: TaskDocument, question: "QuestionDict", levels: list[tuple[int, int]], number: int) -> TaskDocument:
+    if task.reservation is not None:
+        return task.model_copy(update={"room_because": "its reservation bounds it"})
     try:
         cost, period = _core.task_sensitivity(question, levels, number)
     except ValueError as error:

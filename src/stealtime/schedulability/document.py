@@ -30,6 +30,8 @@ class TaskDocument(Model):
     """null under EDF where there are no responses: it is judged as a whole."""
     because: str | None
     """Why there is no bound."""
+    reservation: str | None = None
+    """Of SCHED_DEADLINE: runtime, period and deadline, above all fixed priorities."""
     longest_cost_ns: int | None = None
     """With ``--sensitivity``: the longest cost with which the set is schedulable, all others unchanged; null: not even
     1 ns, or it was not asked."""

@@ -8,6 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, ValidationError, model_validator
 
 from stealtime.schedulability.longest import AnalysedNs
+from stealtime.schedulability.reservation import Reservation, ReservationText, read_reservation
 from stealtime.vocabulary import toml_errors
 from stealtime.vocabulary.own_text import read_own_text
 from stealtime.vocabulary.quantities import format_duration
@@ -41,6 +42,13 @@ class TaskTable(Table):
     resources: dict[str, AnalysedNs] = Field(default_factory=dict)
     """The longest critical section in each resource that it shares with others, such as ``{ buffer = "200us" }``: for
     the priority ceiling protocols and the stack resource policy, from which blocking is computed."""
+    reservation: ReservationText | None = None
+    """Of SCHED_DEADLINE, such as ``4ms/10ms`` or ``4ms/10ms/8ms`` (runtime, period, deadline): the task then runs above
+    all fixed priorities of its CPU."""
+
+    @property
+    def server(self) -> Reservation | None:
+        return None if self.reservation is None else read_reservation(self.reservation)
 
     @property
     def deadline_ns(self) -> int:
@@ -95,9 +103,15 @@ class TaskFile(Table):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         _no_duplicates("tasks have the name", [task.name for task in self.tasks])
+        for task in self.tasks:
+            if task.reservation is not None and (task.priority is not None or task.resources or task.blocking):
+                raise ValueError(
+                    f"the task {task.name!r} has a reservation, which goes above all priorities and shares no resources"
+                )
         with_priority = [task for task in self.tasks if task.priority is not None]
-        if with_priority and len(with_priority) < len(self.tasks):
-            without = next(task.name for task in self.tasks if task.priority is None)
+        fixed = [task for task in self.tasks if task.reservation is None]
+        if with_priority and len(with_priority) < len(fixed):
+            without = next(task.name for task in fixed if task.priority is None)
             raise ValueError(f"the task {without!r} has no priority and {with_priority[0].name!r} has one")
         for cpu in self.cpus():
             here = self.on(cpu)
@@ -132,13 +146,16 @@ class TaskFile(Table):
         return sorted({task.cpu for task in self.tasks})
 
     def on(self, cpu: int) -> list[TaskTable]:
-        """Give a CPU's tasks, the highest priority first.
+        """Give a CPU's tasks, the highest priority first; those with a reservation stand before all.
 
         Without priorities they are ordered by deadline (Leung and Whitehead, Performance Evaluation 2(4), 1982), and
         in the order of the file where deadlines are equal.
         """
         here = [task for task in self.tasks if task.cpu == cpu]
-        return sorted(here, key=lambda task: task.deadline_ns if task.priority is None else -task.priority)
+        reserved = [task for task in here if task.reservation is not None]
+        fixed = [task for task in here if task.reservation is None]
+        by_priority = sorted(fixed, key=lambda task: task.deadline_ns if task.priority is None else -task.priority)
+        return [*sorted(reserved, key=lambda task: task.deadline_ns), *by_priority]
 
     def ordered_for(self, cpu: int, policy: str) -> list[TaskTable]:
         """Give a CPU's tasks as the analysis of a policy takes them: under EDF priorities do not count."""

@@ -65,8 +65,9 @@ def _table(cpu: CpuDocument, has_responses: bool) -> Table:
     if has_responses:
         table.add_column("")
     for task in cpu.tasks:
-        own = [str(task.priority)] if _priority_column(cpu) else []
-        row = [task.name, *own, *map(format_duration, (task.cost_ns, task.period_ns, task.deadline_ns))]
+        own = ["-" if task.priority is None else str(task.priority)] if _priority_column(cpu) else []
+        name = task.name if task.reservation is None else f"{task.name} (SCHED_DEADLINE {task.reservation})"
+        row = [name, *own, *map(format_duration, (task.cost_ns, task.period_ns, task.deadline_ns))]
         table.add_row(*([*row, *_response(task)] if has_responses else row))
     return table
 

@@ -36,6 +36,8 @@ class TaskDraft:
     cpu: int = 0
     resources: dict[str, Fraction] = field(default_factory=dict)
     """The longest critical section of each, in ns."""
+    reservation_ns: tuple[Fraction, Fraction, Fraction] | None = None
+    """Runtime, period and deadline of SCHED_DEADLINE."""
 
 
 @dataclass
@@ -203,4 +205,13 @@ def _table(draft: Draft, task: TaskDraft) -> dict[str, Any]:
         "cpu": task.cpu,
         "resources": {name: math.ceil(length) for name, length in task.resources.items() if length > 0},
     }
+    if task.reservation_ns is not None:
+        # Less runtime, later and more seldom, is on the safe side for the task; the kernel has whole ns anyway.
+        runtime, period, deadline = map(math.floor, task.reservation_ns)
+        if not 0 < runtime <= deadline <= period:
+            raise draft.refuse(
+                f"the task {task.name!r} has a runtime of {format_duration(runtime)} within "
+                f"{format_duration(deadline)} of every {format_duration(period)}: SCHED_DEADLINE refuses that"
+            )
+        table["reservation"] = "/".join(map(format_duration, (runtime, period, deadline)))
     return {key: value for key, value in table.items() if value is not None}

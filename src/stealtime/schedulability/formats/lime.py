@@ -170,7 +170,11 @@ def _scheduled(draft: Draft, task: TaskDraft, infos: Pairs) -> str:
         if name in ("SCHED_FIFO", "SCHED_RR"):
             task.priority = int(number_in(draft, parameters.get("prio"), f"prio of {task.name}"))
         elif name == "SCHED_DEADLINE":
-            task.deadline_ns = number_in(draft, parameters.get("deadline"), f"deadline of {task.name}")
+            task.reservation_ns = (
+                number_in(draft, parameters.get("runtime"), f"runtime of {task.name}"),
+                number_in(draft, parameters.get("period"), f"period of {task.name}"),
+                number_in(draft, parameters.get("deadline"), f"deadline of {task.name}"),
+            )
         return name
     return name_in(policy, "")
 
@@ -179,21 +183,13 @@ def _finish(draft: Draft, threads: list[tuple[TaskDraft, str]]) -> None:
     draft.tasks = [task for task, _ in threads]
     policies = {policy for _, policy in threads}
     draft.name_twins()
-    if "SCHED_DEADLINE" in policies:
-        others = [task.name for task, policy in threads if policy != "SCHED_DEADLINE"]
-        if others:
-            raise draft.refuse(
-                f"some threads run under SCHED_DEADLINE, and {names_of(others)} do not",
-                hint="keep the files of one policy in a folder of their own",
-            )
-        draft.policy = "edf"
-        draft.remark("Deadlines are those of SCHED_DEADLINE; its runtimes are not: each thread costs what LiME saw.")
-    elif policies & {"SCHED_FIFO", "SCHED_RR"}:
+    others = [task for task in draft.tasks if task.reservation_ns is None]
+    if policies & {"SCHED_FIFO", "SCHED_RR", "SCHED_DEADLINE"}:
         draft.policy = "fixed-priority"
-        without = [task for task in draft.tasks if task.priority is None]
+        without = [task.name for task in others if task.priority is None]
         if without:
             raise draft.refuse(
-                f"{names_of(one.name for one in without)} has no real-time priority, and others have one",
+                f"{names_of(without)} has no real-time priority, and others have one",
                 hint="leave its files out of the folder: SCHED_OTHER does not disturb SCHED_FIFO",
             )
     if "SCHED_RR" in policies:

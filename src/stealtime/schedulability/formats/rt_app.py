@@ -66,15 +66,27 @@ def _thread(draft: Draft, name: str, thread: Pairs, default_policy: str) -> dict
         priority = thread.get("priority")
         task.priority = 10 if priority is None else int(number_in(draft, priority, f"priority of {name}"))
     elif policy == "SCHED_DEADLINE":
-        deadline = thread.get("dl-deadline") or thread.get("deadline")
-        if deadline is not None:
-            task.deadline_ns = number_in(draft, deadline, f"dl-deadline of {name}") * _US
+        task.reservation_ns = _reservation(draft, name, thread)
     if thread.get("delay"):
         draft.remark(f"The delay of {name} is not taken: the bounds hold for every offset.")
     names = [name] if copies == 1 else [f"{name}-{number}" for number in range(int(copies))]
     for one in names:
         draft.tasks.append(TaskDraft(**{**vars(task), "name": one}))
     return dict.fromkeys(names, policy)
+
+
+def _reservation(draft: Draft, name: str, thread: Pairs) -> tuple[Fraction, Fraction, Fraction]:
+    """Read what SCHED_DEADLINE is given; the period is the runtime and the deadline the period where left out."""
+
+    def given(key: str) -> Fraction | None:
+        value = thread.get(f"dl-{key}")
+        return None if value is None else number_in(draft, value, f"dl-{key} of {name}") * _US
+
+    runtime = given("runtime")
+    if runtime is None:
+        raise draft.refuse(f"the thread {name} is of SCHED_DEADLINE and has no dl-runtime")
+    period = given("period") or runtime
+    return runtime, period, given("deadline") or period
 
 
 def _all_events(thread: Any) -> list[tuple[str, Any]]:
@@ -149,14 +161,14 @@ def _cpu(draft: Draft, name: str, thread: Pairs) -> int:
 
 def _policies(draft: Draft, policies: dict[str, str]) -> None:
     found = set(policies.values())
-    real_time = {"SCHED_FIFO", "SCHED_RR"}
+    real_time = {"SCHED_FIFO", "SCHED_RR", "SCHED_DEADLINE"}
     if found <= real_time:
         draft.policy = "fixed-priority"
-    elif found == {"SCHED_DEADLINE"}:
-        draft.policy = "edf"
-    elif found & (real_time | {"SCHED_DEADLINE"}):
+    elif found & real_time:
+        others = names_of(name for name, policy in policies.items() if policy not in real_time)
         raise draft.refuse(
-            f"it mixes the policies {', '.join(sorted(found))}", hint="write the threads of one policy to a file"
+            f"{others} has no real-time policy, and others have one",
+            hint="leave it out: SCHED_OTHER does not disturb them",
         )
     else:
         named = names_of(sorted(policies))

@@ -102,6 +102,7 @@ DOCUMENTS = {
         JsonDocument("check", check.CheckDocument, check.SCHEMA_VERSION, "stealtime check --json"),
         JsonDocument("analysis", sched.AnalysisDocument, sched.SCHEMA_VERSION, "stealtime sched analyze --json"),
         JsonDocument("curve", sched.CurveDocument, sched.SCHEMA_VERSION, "stealtime sched curve --json"),
+        JsonDocument("placement", sched.PlacementDocument, sched.SCHEMA_VERSION, "stealtime sched place --json"),
         JsonDocument("status", status.StatusDocument, status.SCHEMA_VERSION, "stealtime protect status --json"),
         JsonDocument("recover", recovery.RecoveryDocument, recovery.SCHEMA_VERSION, "stealtime protect recover --json"),
     )

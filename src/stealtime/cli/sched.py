@@ -10,6 +10,7 @@ import typer
 
 from stealtime.cli import commands, completion
 from stealtime.cli.parameters import AsJson, RunName, analysed_duration_of
+from stealtime.cli.sched_place import place
 
 Machine = Annotated[
     str | None,
@@ -43,7 +44,7 @@ def application() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    commands.add(group, generate, analyze, curve, overheads)
+    commands.add(group, generate, analyze, place, curve, overheads)
     return group
 
 

@@ -27,6 +27,7 @@ class File(StrEnum):
     CHECK = "check"
     ANALYSIS = "analysis"
     CURVE = "curve"
+    PLACEMENT = "placement"
     STATUS = "status"
     RECOVER = "recover"
 
@@ -40,7 +41,7 @@ def schema(
             "host`; rules: `stealtime advise --rules`; bars: `stealtime show --accept`; tasks: `stealtime sched "
             "analyze`; overheads: its --overheads; windows: its --supply windows:FILE. Or what a command prints with "
             "--json: show, and acceptance and tails of it, published (`stealtime compare`), doctor, advise, blackout, "
-            "check, analysis and curve (`stealtime sched`), status and recover (`stealtime protect`).",
+            "check, analysis, curve and placement (`stealtime sched`), status and recover (`stealtime protect`).",
             show_default=False,
             show_choices=False,
         ),

@@ -146,6 +146,38 @@ class AnalysisDocument(Model):
     """Whether the tasks have their room, of ``--sensitivity``."""
 
 
+class PlacedDocument(Model):
+    """One virtual CPU of ``sched place``, and what proves it."""
+
+    name: str
+    supply: str
+    cpu: CpuDocument | None
+    """Its analysis; null: no task is on it."""
+
+
+class PlacementDocument(Model):
+    """Which task on which virtual CPU."""
+
+    schema_version: int = SCHEMA_VERSION
+    file: str
+    format: str = "toml"
+    """As of :class:`AnalysisDocument`."""
+    remarks: tuple[str, ...] = ()
+    policy: Policy
+    overheads: str
+    fit: Literal["first", "best", "worst", "search"]
+    """What was asked for."""
+    found_by: str | None
+    """What found the placement; null: nothing."""
+    verdict: Verdict
+    """schedulable: placed; not schedulable: no placement is accepted, all were tried."""
+    because: str | None
+    analyses: int
+    """How many sets the analysis was asked about."""
+    placed: tuple[PlacedDocument, ...]
+    """In the order of the options; empty where there is no placement."""
+
+
 class CurveShare(Model):
     """The sets of one utilization under one condition."""
 

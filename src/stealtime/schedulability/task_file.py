@@ -163,14 +163,40 @@ class TaskFile(Table):
         return sorted(here, key=lambda task: task.deadline_ns) if policy == "edf" else here
 
 
-def read_task_file(path: Path) -> TaskFile:
+def put_apart(tasks: object) -> None:
+    """Give each task of a file that was not checked yet a CPU of its own, those that share a resource the same one.
+
+    Where tasks are to be placed, the CPUs of the file do not count, and all on one may be too many.
+    """
+    if not isinstance(tasks, list):
+        return
+    cpus: dict[str, int] = {}
+    for number, task in enumerate(tasks):
+        if isinstance(task, dict):
+            shared = task.get("resources")
+            names = list(shared) if isinstance(shared, dict) else []
+            known = {cpus[name] for name in names if name in cpus}
+            task["cpu"] = min(known, default=number)
+            for other in (one for one in tasks[:number] if isinstance(one, dict) and one.get("cpu") in known):
+                other["cpu"] = task["cpu"]
+            cpus = {name: task["cpu"] if cpu in known else cpu for name, cpu in cpus.items()}
+            cpus.update(dict.fromkeys(names, task["cpu"]))
+
+
+def read_task_file(path: Path, apart: bool = False) -> TaskFile:
     """Read and check a task file.
+
+    Args:
+        path: Of the file.
+        apart: Whether its CPUs do not count (:func:`put_apart`).
 
     Raises:
         UsageError: It is no TOML, or describes no task set that can be.
     """
     text = read_own_text(path, "task file")
     document = toml_errors.parse(text, str(path))
+    if apart:
+        put_apart(document.get("tasks"))
     try:
         return TaskFile.model_validate(document)
     except ValidationError as error:

@@ -13,6 +13,7 @@ from stealtime.schedulability.document import (
     AnalysisDocument,
     CpuDocument,
     CurveDocument,
+    PlacementDocument,
     TaskDocument,
     Verdict,
 )
@@ -170,6 +171,41 @@ def _demand(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
         yield f"tightest window: not found, because {cpu.demand_because}"
     if document.supply != DEDICATED.text:
         yield "responses: under EDF they are bounded on a dedicated CPU alone"
+
+
+class PlacementPage:
+    """Renders the document of ``stealtime sched place``."""
+
+    def __init__(self, document: PlacementDocument) -> None:
+        self._document = document
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        document = self._document
+        words = {"schedulable": "placed", "not schedulable": "no placement", "not judged": "not judged"}
+        because = "" if document.because is None else f", because {document.because}"
+        by = "" if document.found_by is None else f" by {document.found_by}"
+        yield Text.assemble((words[document.verdict], _STYLES[document.verdict]), f"{by}{because}")
+        yield Text(f"{document.policy}; overheads: {document.overheads}; {document.analyses} analyses\n", style="dim")
+        yield from (Text(f"note: {remark}") for remark in document.remarks)
+        if not document.placed:
+            return
+        table = new_table()
+        for name, justify in (
+            ("virtual CPU", "left"),
+            ("supply", "left"),
+            ("utilization", "right"),
+            ("margin", "right"),
+        ):
+            table.add_column(name, justify="right" if justify == "right" else "left")
+        table.add_column("tasks")
+        for one in document.placed:
+            if one.cpu is None:
+                table.add_row(one.name, one.supply, "0.0 %", "-", "none")
+                continue
+            margin = "-" if one.cpu.cost_factor is None else f"factor {one.cpu.cost_factor:.4f}"
+            names = ", ".join(task.name for task in one.cpu.tasks)
+            table.add_row(one.name, one.supply, f"{one.cpu.utilization_percent:.1f} %", margin, names)
+        yield table
 
 
 class CurvePage:

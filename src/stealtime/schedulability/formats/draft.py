@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from stealtime.schedulability.document import Policy
-from stealtime.schedulability.task_file import HIGHEST_PRIORITY, LOWEST_PRIORITY, TaskFile
+from stealtime.schedulability.task_file import HIGHEST_PRIORITY, LOWEST_PRIORITY, TaskFile, put_apart
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.quantities import NANOSECONDS, PARSED, format_duration
 
@@ -137,8 +137,8 @@ class Draft:
                 self.remark(f"There are several tasks {task.name!r}; they have numbers here.")
                 task.name = new
 
-    def finish(self) -> TaskFile:
-        """Make the task file.
+    def finish(self, apart: bool = False) -> TaskFile:
+        """Make the task file; ``apart`` as of :func:`~stealtime.schedulability.task_file.read_task_file`.
 
         Raises:
             UsageError: There are no tasks, or no set can be so.
@@ -146,7 +146,10 @@ class Draft:
         if not self.tasks:
             raise self.refuse("there is no task in it")
         self.rank_priorities()
-        return make_task_file([_table(self, task) for task in self.tasks], self.path)
+        tables = [_table(self, task) for task in self.tasks]
+        if apart:
+            put_apart(tables)
+        return make_task_file(tables, self.path)
 
 
 def make_task_file(tasks: Sequence[dict[str, Any]], path: Path) -> TaskFile:

@@ -29,13 +29,14 @@ class ReadTasks:
     """What it says that tasks cannot express, and how it was taken, a sentence each."""
 
 
-def read_tasks(path: Path, format_name: str | None = None, unit: str | None = None) -> ReadTasks:
+def read_tasks(path: Path, format_name: str | None = None, unit: str | None = None, apart: bool = False) -> ReadTasks:
     """Read tasks of the format that is named, or that the content shows.
 
     Args:
         path: A file; for LiME also the folder that it wrote.
         format_name: One of :data:`FORMATS`.
         unit: Of numbers without one, such as ``ms``.
+        apart: Whether the CPUs of the file do not count, as the tasks are to be placed.
 
     Raises:
         UsageError: There is no such format or file, it is in another format, or tasks cannot be so.
@@ -43,7 +44,7 @@ def read_tasks(path: Path, format_name: str | None = None, unit: str | None = No
     if format_name is not None and format_name not in FORMATS:
         raise UsageError(f"--format: {format_name!r} is none", hint=f"known: {', '.join(FORMATS)}")
     if path.is_dir():
-        return _read_folder(path, format_name, unit)
+        return _read_folder(path, format_name, unit, apart)
     text = read_own_text(path, "task file")
     chosen: FormatName = next((one for one in FORMATS if one == format_name), _found(path, text))
     if unit is not None and chosen not in _WITH_UNIT:
@@ -51,7 +52,7 @@ def read_tasks(path: Path, format_name: str | None = None, unit: str | None = No
             f"--unit: {path} is {chosen}, whose times have units", hint="leave it out, or name another --format"
         )
     if chosen == "toml":
-        return ReadTasks(read_task_file(path), "toml")
+        return ReadTasks(read_task_file(path, apart), "toml")
     draft = Draft(path)
     readers: dict[FormatName, Callable[[], None]] = {
         "sheet": lambda: sheet.read_sheet(draft, text, unit),
@@ -62,22 +63,22 @@ def read_tasks(path: Path, format_name: str | None = None, unit: str | None = No
         "simso": lambda: simso.read_simso(draft, text),
     }
     readers[chosen]()
-    return _made(draft, chosen)
+    return _made(draft, chosen, apart)
 
 
-def _made(draft: Draft, chosen: FormatName) -> ReadTasks:
-    file = draft.finish()
+def _made(draft: Draft, chosen: FormatName, apart: bool) -> ReadTasks:
+    file = draft.finish(apart)
     return ReadTasks(file, chosen, draft.policy, tuple(draft.remarks))
 
 
-def _read_folder(path: Path, format_name: str | None, unit: str | None) -> ReadTasks:
+def _read_folder(path: Path, format_name: str | None, unit: str | None, apart: bool) -> ReadTasks:
     if format_name not in (None, "lime"):
         raise UsageError(f"{path} is a folder, and {format_name} is a file", hint="name the file")
     if unit is not None:
         raise UsageError(f"--unit: LiME's times in {path} are nanoseconds", hint="leave it out")
     draft = Draft(path)
     lime.read_lime_folder(draft, path)
-    return _made(draft, "lime")
+    return _made(draft, "lime", apart)
 
 
 def _found(path: Path, text: str) -> FormatName:

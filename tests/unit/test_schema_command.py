@@ -51,7 +51,11 @@ FILES = [
     *(("bars", builtin_bars(name)) for name in bar_names()),
     ("tasks", write_task_file(generate(Recipe(law="light-uniform", per_cpu=3, seed=1)))),
     ("overheads", 'event_latency = "100us"\ntick_period = "4ms"\n'),
-    ("tasks", '[[tasks]]\nname = "a"\ncost = "2ms"\nperiod = "9ms"\nresources = { bus = "1ms" }\n'),
+    (
+        "tasks",
+        '[[tasks]]\nname = "a"\ncost = "2ms"\nperiod = "9ms"\nresources = { bus = "1ms" }\n[[chains]]\nname = "c"\ntasks = ["a"]\n',
+    ),
+    ("tasks", '[[tasks]]\nname = "a"\ncost = "2ms"\nperiod = "9ms"\nreservation = "3ms/9ms"\n'),
     ("windows", 'major_frame = "9ms"\n[[windows]]\noffset = "0ms"\nduration = "2ms"\n'),
 ]
 

@@ -245,6 +245,7 @@ def analyze(
     from stealtime.cli.sched_sources import only_one, overheads_to_analyze, supply_of, write_tasks
     from stealtime.schedulability.allowed import analyze_allowing
     from stealtime.schedulability.analysis import Terms, exit_code
+    from stealtime.schedulability.chains import with_chains
     from stealtime.schedulability.design import assign_priorities, with_assignment, with_room
     from stealtime.schedulability.formats.reading import read_tasks
     from stealtime.schedulability.terminal import AnalysisPage
@@ -273,6 +274,7 @@ def analyze(
             document = with_assignment(document, assigned.outcomes)
         if sensitivity:
             document = with_room(document, tasks, here)
+        document = with_chains(document, tasks, here)
         if output is not None:
             write_tasks(tasks, output)
         document = document.model_copy(update={"format": read.format, "remarks": document.remarks + read.remarks})

@@ -119,6 +119,24 @@ class CpuDocument(Model):
     """null: not asked."""
 
 
+class ChainDocument(Model):
+    """A chain of tasks that hand data over."""
+
+    name: str
+    tasks: tuple[str, ...]
+    """In the order of the data."""
+    age_ns: int | None
+    """At most, from when the first task read to when the last wrote what depends on it; null: a task has no bound."""
+    reaction_ns: int | None
+    """At most, from an event to when the last task has written what depends on it."""
+    max_age_ns: int | None
+    """What the file allows; null: anything."""
+    max_reaction_ns: int | None
+    verdict: Verdict
+    """schedulable: within what is allowed."""
+    because: str | None
+
+
 class AnalysisDocument(Model):
     """Is a task set schedulable, with what margin, and which overhead costs most?"""
 
@@ -140,10 +158,11 @@ class AnalysisDocument(Model):
     interrupts: Literal["here", "on another CPU"]
     budget_period_ns: int | None
     verdict: Verdict
-    """Of all CPUs together."""
+    """Of all CPUs and chains together."""
     cpus: tuple[CpuDocument, ...]
     has_room: bool = False
     """Whether the tasks have their room, of ``--sensitivity``."""
+    chains: tuple[ChainDocument, ...] = ()
 
 
 class PlacedDocument(Model):

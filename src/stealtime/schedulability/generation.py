@@ -103,7 +103,7 @@ def generate(recipe: Recipe) -> TaskFile:
         utilization=sum(cost / period for cost, period, _ in drawn),
         fit=recipe.fit,
     )
-    return TaskFile.model_construct(tasks=tasks, generated=generated)
+    return TaskFile.model_construct(tasks=tasks, chains=[], generated=generated)
 
 
 def check_names(names: Iterable[tuple[str, str, Sequence[str]]]) -> None:

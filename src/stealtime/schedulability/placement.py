@@ -79,7 +79,9 @@ class _Prover:
         self.analyses += 1
         if self.analyses > MOST_ANALYSES:
             raise _OutOfAnalysesError
-        file = TaskFile.model_construct(tasks=[task.model_copy(update={"cpu": 0}) for task in tasks], generated=None)
+        file = TaskFile.model_construct(
+            tasks=[task.model_copy(update={"cpu": 0}) for task in tasks], chains=[], generated=None
+        )
         ordered = file.ordered_for(0, self._terms.policy)
         question = question_of(ordered, replace(self._terms, supply=supply), self._overheads)
         judged = judge(ordered, question, self._terms.policy)
@@ -165,7 +167,7 @@ def _proof(file: TaskFile, source: str, terms: Terms, number: int, pair: tuple[V
     # Those of all tasks, not of the few that are on this CPU.
     constant = {name: [(1, Fraction(ns))] for name, ns in terms.overheads.at(len(file.tasks)).items()}
     whole = replace(terms, supply=cpu.supply, overheads=replace(terms.overheads, points=constant, provenance=None))
-    (proved,) = analyze(TaskFile.model_construct(tasks=tasks, generated=None), source, whole).cpus
+    (proved,) = analyze(TaskFile.model_construct(tasks=tasks, chains=[], generated=None), source, whole).cpus
     return PlacedDocument(name=cpu.name, supply=cpu.supply.text, cpu=proved)
 
 

@@ -92,17 +92,39 @@ class GeneratedTable(Table):
     """How tasks were assigned to CPUs."""
 
 
+class ChainTable(Table):
+    """Tasks that hand data over: each reads what the one before it has written last."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """Unlike all others."""
+    tasks: Annotated[list[str], Field(min_length=1)]
+    """Their names, in the order of the data; on any CPUs."""
+    max_age: AnalysedNs | None = None
+    """How old data may be when the last task has written; anything if left out."""
+    max_reaction: AnalysedNs | None = None
+    """How long it may take from an event until the last task has written; anything if left out."""
+
+
 class TaskFile(Table):
     """``TASKS.toml`` of ``stealtime sched analyze``."""
 
     tasks: Annotated[list[TaskTable], Field(min_length=1)]
     """All tasks, in any order."""
+    chains: list[ChainTable] = Field(default_factory=list)
+    """Whose end-to-end times are wanted."""
     generated: GeneratedTable | None = None
     """Only in generated files."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         _no_duplicates("tasks have the name", [task.name for task in self.tasks])
+        _no_duplicates("chains have the name", [chain.name for chain in self.chains])
+        names = {task.name for task in self.tasks}
+        for chain in self.chains:
+            _no_duplicates(f"parts of the chain {chain.name!r} are the task", chain.tasks)
+            for name in chain.tasks:
+                if name not in names:
+                    raise ValueError(f"the chain {chain.name!r} has {name!r}, which is no task")
         for task in self.tasks:
             if task.reservation is not None and (task.priority is not None or task.resources or task.blocking):
                 raise ValueError(
@@ -211,6 +233,9 @@ def write_task_file(file: TaskFile) -> str:
     for task in file.tasks:
         written = task.model_dump(mode="json", exclude_defaults=True)
         lines += ["[[tasks]]", *(_line(key, value) for key, value in written.items()), ""]
+    for chain in file.chains:
+        written = chain.model_dump(mode="json", exclude_defaults=True)
+        lines += ["[[chains]]", *(_line(key, value) for key, value in written.items()), ""]
     return "\n".join(lines)
 
 
@@ -225,6 +250,8 @@ def _line(key: str, value: object) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'{key} = "{escaped}"'
+    if isinstance(value, list):
+        return f"{key} = [{', '.join(_line('', one).removeprefix(' = ') for one in value)}]"
     if isinstance(value, dict):
         return f"{key} = {{ {', '.join(_line(_key(name), one) for name, one in value.items())} }}"
     return f"{key} = {value!r}"

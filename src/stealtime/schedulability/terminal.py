@@ -51,6 +51,8 @@ class AnalysisPage:
                 yield _allowed_table(cpu.allowed, document.budget_period_ns)
                 yield from map(Text, wording.allowed_notes(cpu.allowed))
             yield Text()
+        if document.chains:
+            yield _chain_table(document)
 
 
 def _because(cpu: CpuDocument) -> str:
@@ -171,6 +173,19 @@ def _demand(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
         yield f"tightest window: not found, because {cpu.demand_because}"
     if document.supply != DEDICATED.text:
         yield "responses: under EDF they are bounded on a dedicated CPU alone"
+
+
+def _chain_table(document: AnalysisDocument) -> Table:
+    table = new_table()
+    table.add_column("chain")
+    for name in ("data age", "allowed", "reaction", "allowed"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for one in document.chains:
+        times = (one.age_ns, one.max_age_ns, one.reaction_ns, one.max_reaction_ns)
+        shown = ["-" if time is None else wording.duration(time) for time in times]
+        table.add_row(f"{one.name}: {' > '.join(one.tasks)}", *shown, one.because or "")
+    return table
 
 
 class PlacementPage:

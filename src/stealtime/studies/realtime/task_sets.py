@@ -59,7 +59,9 @@ class TaskSetParameters(Parameters):
             StealtimeError: No set keeps to the rule for over-utilized sets.
         """
         if self.tasks:
-            return TaskFile.model_construct(tasks=[_table(task) for task in self.tasks], generated=None).on(0), None
+            return TaskFile.model_construct(tasks=[_table(task) for task in self.tasks], chains=[], generated=None).on(
+                0
+            ), None
         file = generate(self.recipe(repetition))
         drawn = file.generated
         if drawn is None:

@@ -53,7 +53,8 @@ FILES = [
     ("overheads", 'event_latency = "100us"\ntick_period = "4ms"\n'),
     (
         "tasks",
-        '[[tasks]]\nname = "a"\ncost = "2ms"\nperiod = "9ms"\nresources = { bus = "1ms" }\n[[chains]]\nname = "c"\ntasks = ["a"]\n',
+        '[[tasks]]\nname = "a"\ncost = "2ms"\nperiod = "9ms"\nresources = { bus = "1ms" }\n'
+        '[[chains]]\nname = "c"\ntasks = ["a"]\n',
     ),
     ("tasks", '[[tasks]]\nname = "a"\ncost = "2ms"\nperiod = "9ms"\nreservation = "3ms/9ms"\n'),
     ("windows", 'major_frame = "9ms"\n[[windows]]\noffset = "0ms"\nduration = "2ms"\n'),

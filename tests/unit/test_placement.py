@@ -35,6 +35,7 @@ def stealtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     (tmp_path / "dhall.toml").write_text(toml(DHALL))
+    (tmp_path / "reserved.toml").write_text(toml([("a", 1, 9)], 'reservation = "2ms/9ms"\n'))
     (tmp_path / "packed.toml").write_text(toml([(f"t{n}", share, 10) for n, share in enumerate(PACKED)]))
     return make_command(monkeypatch, capsys)
 
@@ -136,6 +137,7 @@ def test_a_placement_is_found_if_and_only_if_there_is_one(seed: int) -> None:
         (["dhall.toml", "--on", "12ms/10ms"], "--supply: '12ms/10ms'"),
         (["nowhere.toml", *TWO], "nowhere.toml does not exist"),
         (["dhall.toml", *TWO, "--fit", "next"], "'next'"),
+        (["reserved.toml", *TWO, "--policy", "edf"], "the task 'a' has a reservation"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(stealtime: Command, arguments: list[str], message: str) -> None:

@@ -230,6 +230,15 @@ def test_what_lime_extracted(stealtime: Command, tmp_path: Path) -> None:
     assert any("logger suspends itself for up to 1ms" in one for one in document["remarks"])
 
 
+def test_a_thread_of_lime_may_have_a_reservation(stealtime: Command, tmp_path: Path) -> None:
+    policy = {"SCHED_DEADLINE": {"runtime": 28_000_000, "period": 38_000_000, "deadline": 38_000_000}}
+    (tmp_path / "7-0.infos.json").write_text(json.dumps({"pid": 7, "tgid": 7, "comm": "control", "policy": policy}))
+    (tmp_path / "7-0.models.json").write_text(json.dumps(lime()))
+    (task,) = analysed(stealtime, "7-0.models.json")["cpus"][0]["tasks"]
+    # Jitter 2, then a whole runtime within the deadline.
+    assert (task["reservation"], task["response_ns"]) == ("28ms/38ms/38ms", 40_000_000)
+
+
 def test_a_burst_that_lime_saw_is_a_period_with_jitter(tmp_path: Path) -> None:
     # sporadic.rs of lime-rtw: releases at 1, 4, 8, 9, 10 and 16 have the distances 1, 2 and 6; milliseconds here.
     releases = [1, 4, 8, 9, 10, 16]
@@ -262,6 +271,13 @@ def test_a_sheet_in_many_ways_is_one_task_set(stealtime: Command, tmp_path: Path
     assert responses(document) == {"control": 2_000_000, "logging": 8_000_000}
     assert [task["deadline_ns"] for task in document["cpus"][0]["tasks"]] == [5_000_000, 8_000_000]
     assert analysed(stealtime, "tasks.csv", *options)["cpus"] == document["cpus"]
+
+
+def test_p_is_the_period_or_the_priority(tmp_path: Path) -> None:
+    (task,) = read(tmp_path, "name,C,P\na,1ms,5ms\n", "t.csv").file.tasks
+    assert (task.period, task.priority) == (5_000_000, None)
+    (task,) = read(tmp_path, "name,C,T,P\na,1ms,5ms,7\n", "t.csv").file.tasks
+    assert (task.period, task.priority) == (5_000_000, 7)
 
 
 def test_what_a_file_says_beyond_tasks_is_shown(stealtime: Command, tmp_path: Path) -> None:

@@ -73,12 +73,7 @@ def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
     Raises:
         UsageError: Under EDF a task has a reservation.
     """
-    reserved = next((task.name for task in file.tasks if task.reservation is not None), None)
-    if terms.policy == "edf" and reserved is not None:
-        raise UsageError(
-            f"the task {reserved!r} has a reservation, which is above fixed priorities, and the policy is edf",
-            hint="analyse it with --policy fixed-priority",
-        )
+    refuse_reservations_under_edf(file, terms)
     overheads = terms.overheads.at(len(file.tasks))
     cpus = tuple(_cpu(file, cpu, terms, overheads) for cpu in file.cpus())
     return AnalysisDocument(
@@ -95,6 +90,20 @@ def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
         verdict=_together(cpu.verdict for cpu in cpus),
         cpus=cpus,
     )
+
+
+def refuse_reservations_under_edf(file: TaskFile, terms: Terms) -> None:
+    """Refuse what has no meaning.
+
+    Raises:
+        UsageError: Under EDF a task has a reservation.
+    """
+    reserved = next((task.name for task in file.tasks if task.reservation is not None), None)
+    if terms.policy == "edf" and reserved is not None:
+        raise UsageError(
+            f"the task {reserved!r} has a reservation, which is above fixed priorities, and the policy is edf",
+            hint="analyse it with --policy fixed-priority",
+        )
 
 
 def core_policy(policy: Policy, accounting: Accounting) -> CorePolicy:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal, get_args
 
-from stealtime.schedulability.analysis import Terms, analyze, judge, question_of
+from stealtime.schedulability.analysis import Terms, analyze, judge, question_of, refuse_reservations_under_edf
 from stealtime.schedulability.document import PlacedDocument, PlacementDocument, Verdict
 from stealtime.schedulability.supply import Supply
 from stealtime.schedulability.task_file import TaskFile, TaskTable
@@ -101,8 +101,9 @@ def place(file: TaskFile, source: str, terms: Terms, cpus: Sequence[VirtualCpu],
         fit: A heuristic alone, or the search, which begins with all of them.
 
     Raises:
-        UsageError: There are too many CPUs.
+        UsageError: There are too many CPUs, or under EDF a task has a reservation.
     """
+    refuse_reservations_under_edf(file, terms)
     if len(cpus) > MOST_CPUS:
         raise UsageError(f"--on: {len(cpus)} virtual CPUs are more than {MOST_CPUS}", hint="leave some out")
     prover = _Prover(terms, terms.overheads.at(len(file.tasks)))

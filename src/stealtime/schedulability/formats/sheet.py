@@ -11,7 +11,7 @@ from stealtime.vocabulary.quantities import NANOSECONDS
 _COLUMNS: dict[str, tuple[str, ...]] = {
     "name": ("name", "task", "taskname", "id", "taskid", "label", "thread"),
     "cost": ("c", "cost", "wcet", "e", "executiontime", "worstcaseexecutiontime", "execution", "capacity", "runtime"),
-    "period": ("t", "p", "period", "mit", "interarrival", "interarrivaltime", "minimuminterarrivaltime", "cycle"),
+    "period": ("t", "period", "mit", "interarrival", "interarrivaltime", "minimuminterarrivaltime", "cycle"),
     "deadline": ("d", "deadline", "relativedeadline"),
     "jitter": ("j", "jitter", "releasejitter"),
     "blocking": ("b", "blocking", "blockingtime"),
@@ -82,8 +82,12 @@ def _headers(draft: Draft, head: list[str]) -> tuple[dict[str, int], dict[str, i
     columns: dict[str, int] = {}
     units: dict[str, int] = {}
     unknown = []
+    has_period = any(_column(text)[0] == "period" for text in head)
     for place, text in enumerate(head):
         column, size = _column(text)
+        if _plain(text) == "p":
+            # Some call the period so, some the priority.
+            column = "priority" if has_period else "period"
         if column is None:
             if text.strip():
                 unknown.append(text.strip())
@@ -114,8 +118,12 @@ def _column(header: str) -> tuple[str | None, int | None]:
     if (found := _UNIT_IN_HEADER.search(text)) and (found[1] or found[2]) in NANOSECONDS:
         size = NANOSECONDS[found[1] or found[2]]
         text = text[: found.start()]
-    plain = re.sub(r"[^a-z]", "", text.lower()).removesuffix("i") or text.lower()
+    plain = _plain(text)
     return next((column for column, names in _COLUMNS.items() if plain in names), None), size
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z]", "", text.lower()).removesuffix("i") or text.lower()
 
 
 def _time(draft: Draft, text: str, what: str, size: int | None) -> Fraction | None:

@@ -84,6 +84,13 @@ def test_without_priorities_to_rely_on_each_response_counts(stealtime: Command, 
     assert code in (3, 4)
 
 
+def test_a_writer_that_anything_may_block_counts_with_its_response(stealtime: Command, tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text(toml().replace('name = "T11"', 'name = "T11"\nblocking = "1ms"'))
+    document, _ = analysed(stealtime)
+    # 20 + 4 of T11's response + 5.
+    assert document["chains"][0]["age_ns"] == 29 * MS
+
+
 def test_no_simulated_chain_takes_longer_than_its_bound() -> None:
     reached = 0
     for seed in range(150):

@@ -108,7 +108,8 @@ def _goes_before(file: TaskFile, terms: Terms, writer: TaskTable, reader: TaskTa
     """
     if terms.policy == "edf" or writer.cpu != reader.cpu or any(terms.overheads.at(len(file.tasks)).values()):
         return False
-    if writer.reservation is not None or reader.reservation is not None:
+    # What blocks by `blocking` may be anything, also what lets the reader begin meanwhile; a ceiling does not.
+    if writer.blocking or writer.reservation is not None or reader.reservation is not None:
         return False
     order = [task.name for task in file.on(writer.cpu)]
     return order.index(writer.name) < order.index(reader.name)

@@ -228,9 +228,8 @@ def analyze(
 ) -> None:
     """Bound the response time of every task; say whether all deadlines are met, and with what margin.
 
-        stealtime sched analyze tasks.toml
         stealtime sched analyze --sheet tasks.csv --unit ms
-        stealtime sched analyze model.xmlv3 --policy edf
+
         stealtime sched analyze tasks.toml --assign --sensitivity -o better.toml
 
     What a file says that tasks cannot express is told in notes. With the overheads of a run, each of its machines is

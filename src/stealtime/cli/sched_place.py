@@ -84,7 +84,8 @@ def place(
     """Find a virtual CPU for every task so that all deadlines are met, and prove it by the analysis.
 
         stealtime sched place tasks.toml --on dedicated --on dedicated
-        stealtime sched place tasks.toml --on web/0=6ms/10ms --on web/1=6ms/10ms --on db/0=8ms/10ms -o placed.toml
+
+        stealtime sched place tasks.toml --on web=6ms/10ms --on db=8ms/10ms
 
     No task migrates. Tasks that share a resource stay together.
 

@@ -5,6 +5,7 @@
 mod curve;
 mod edf_details;
 mod generators;
+mod independent;
 mod margins;
 mod peer;
 mod rigs;

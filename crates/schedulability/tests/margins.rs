@@ -11,7 +11,7 @@ use crate::rigs::{small_overheads, small_set};
 const JOB: Policy = Policy::FixedPriority(Accounting::Job);
 
 fn question(tasks: &[Task], overheads: Overheads, policy: Policy) -> Question<'_> {
-    Question { tasks, overheads, interrupts: Interrupts::Here, policy, supply: &Dedicated }
+    Question { tasks, levels: &[], overheads, interrupts: Interrupts::Here, policy, supply: &Dedicated }
 }
 
 /// A thousand units a unit, so that a millionth is less than a unit.
@@ -87,6 +87,10 @@ proptest! {
                 prop_assert!(!fits(millionths + 1));
                 prop_assert_eq!(asked.is_schedulable().unwrap(), millionths >= 1_000_000);
             }
+            Margin::AtLeast(millionths) => {
+                prop_assert!(fits(millionths));
+                prop_assert!(!fits(millionths + 1));
+            }
             Margin::None => prop_assert!(!fits(0)),
         }
     }
@@ -114,9 +118,13 @@ proptest! {
         let tasks = large(&tasks);
         let asked = question(&tasks, overheads, JOB);
         let (Ok(margin), Ok(found)) = (largest_scale(&asked), influences(&asked)) else { return Ok(()) };
-        let factor = |margin: Margin| if let Margin::Factor(millionths) = margin { millionths } else { 0 };
+        let factor = |margin: Margin| match margin {
+            Margin::Factor(millionths) | Margin::AtLeast(millionths) => millionths,
+            Margin::None => 0,
+        };
         for one in found {
-            prop_assert!(factor(one.margin_without) >= factor(margin), "{one:?} {margin:?}");
+            // Of a lower bound it is not known how much more there is.
+            prop_assert!(matches!(one.margin_without, Margin::AtLeast(_)) || factor(one.margin_without) >= factor(margin), "{one:?} {margin:?}");
         }
     }
 }

@@ -33,7 +33,7 @@ CorePolicy = Literal["fixed-priority by job", "fixed-priority by stretch", "edf"
 _BOUNDS: dict[tuple[Policy, Accounting | None], str] = {
     ("fixed-priority", "job"): "response-time analysis with jitter, overheads charged per job (SchedCAT)",
     ("fixed-priority", "stretch"): "response-time analysis with jitter, overheads charged per stretch (PROSA)",
-    ("edf", None): "processor demand and responses (Spuri), overheads charged preemption-centrically (SchedCAT)",
+    ("edf", None): "processor demand and responses (Spuri) with interrupts as demand, overheads charged per job",
 }
 _EXIT_CODES: dict[Verdict, ExitCode] = {
     "schedulable": ExitCode.FINE,
@@ -125,7 +125,7 @@ def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> C
             reasons.append(str(error))
             return None
 
-    margin = known(lambda: _core.cost_margin(question))
+    margin, is_largest = known(lambda: _core.cost_margin_and_edge(question)) or (None, True)
     influences = known(lambda: _core.overhead_influences(question)) or []
     period_ns = terms.budget_period_ns
     # The supply that was given does not count: another one is sought.
@@ -141,6 +141,7 @@ def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> C
         demand=judged.demand,
         demand_because=judged.demand_because,
         cost_factor=factor_of(margin),
+        cost_factor_is_lower_bound=not is_largest,
         overheads=tuple(
             InfluenceDocument(overhead=name, overhead_ns=ns, cost_factor_without=factor_of(without))
             for name, ns, without in influences
@@ -155,6 +156,7 @@ def question_of(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int])
     """Put the tasks of a CPU, in their order, as the analysis takes them; overheads in ns."""
     return {
         "tasks": [(task.cost, task.period, task.deadline_ns, task.jitter or 0, task.blocking or 0) for task in tasks],
+        "levels": [] if terms.policy == "edf" else [task.priority for task in tasks if task.priority is not None],
         "overheads": list(overheads.items()),
         "tick_period_ns": terms.overheads.tick_period_ns,
         "interrupts": terms.interrupts,
@@ -195,7 +197,8 @@ def _task(task: TaskTable, response: tuple[int | None, int, tuple[bool, str] | N
         deadline_ns=task.deadline_ns,
         jitter_ns=task.jitter or 0,
         response_ns=bound,
-        at_least_ns=None if bound is not None else at_least,
+        at_least_ns=None if bound is not None or overloaded else at_least,
+        unbounded=overloaded,
         verdict=verdict,
         because=because,
     )
@@ -203,6 +206,8 @@ def _task(task: TaskTable, response: tuple[int | None, int, tuple[bool, str] | N
 
 def _why_missed(task: TaskDocument) -> str:
     deadline = format_duration(task.deadline_ns)
+    if task.unbounded:
+        return f"the response of {task.name} is unbounded: {task.because}"
     if task.response_ns is None:
         return f"{task.name} may respond after more than its deadline of {deadline}: {task.because}"
     return f"{task.name} may respond after {wording.duration(task.response_ns)}, its deadline is {deadline}"
@@ -214,14 +219,13 @@ def _demand(tasks: list[TaskTable], question: "QuestionDict") -> Judged:
         answer = _core.analyze_tasks(question)
     except ValueError as error:
         return Judged("not judged", str(error), unjudged)
-    found = answer["responses"]
-    documents = unjudged if found is None else tuple(_task(task, one) for task, one in zip(tasks, found, strict=True))
+    documents = tuple(_task(task, one) for task, one in zip(tasks, answer["responses"] or [], strict=True))
     window = None if answer["deciding"] is None else _window(*answer["deciding"])
     because = answer["deciding_because"]
     if answer["demand"] == "met":
         return Judged("schedulable", None, documents, window, because)
     if window is None:
-        return Judged("not schedulable", "the tasks and overheads demand more than the CPU supplies", documents, None)
+        return Judged("not schedulable", "the tasks and overheads demand more than the CPU supplies", documents)
     why = (
         f"in a window of {wording.duration(window.window_ns)} jobs of {wording.duration(window.demand_ns)} are due, "
         f"and only {wording.duration(window.service_ns)} is certain"

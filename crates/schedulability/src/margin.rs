@@ -44,8 +44,9 @@ pub fn largest_scale(question: &Question<'_>) -> Result<Margin, Error> {
     };
     Ok(match greatest(0, too_much, fits)? {
         None => Margin::None,
-        Some((millionths, Edge::Known)) => Margin::Factor(millionths),
-        Some((millionths, Edge::Unknown)) => Margin::AtLeast(millionths),
+        // A factor that 64 bits do not hold was not tried.
+        Some((millionths, Edge::Known)) if too_much < u64::MAX => Margin::Factor(millionths),
+        Some((millionths, _)) => Margin::AtLeast(millionths),
     })
 }
 

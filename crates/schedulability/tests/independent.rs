@@ -43,6 +43,17 @@ fn an_analysis_with_a_fault_is_found_out() {
     }
 }
 
+#[test]
+fn interrupts_as_demand_accept_what_a_slow_down_refuses() {
+    let accepted = |analyse: &dyn Fn(&Case) -> Option<bool>| {
+        let cases = (0..100).map(|seed| Case::ordinary(&mut Random::new(seed), 95));
+        cases.filter(|case| analyse(case) == Some(true)).count()
+    };
+    assert_eq!(accepted(&|case| case.analyse().accepted), 100);
+    let slowed = accepted(&|case| case.analyse_with(Fault::SlowedDown).accepted);
+    assert!(slowed < 20, "{slowed}");
+}
+
 proptest! {
     #[test]
     fn for_one_task_both_policies_agree(seed in any::<u64>(), small in any::<bool>()) {

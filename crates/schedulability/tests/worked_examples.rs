@@ -1,7 +1,7 @@
 //! Published examples, to the last unit, and the cases that other tools decide wrongly.
 
 use stealtime_schedulability::{
-    Accounting, Constrained, Dedicated, Demand, Interference, Interrupts, Overheads, Periodic, Policy, Question,
+    Accounting, Constrained, Dedicated, Demand, Error, Interference, Interrupts, Overheads, Periodic, Policy, Question,
     Response, Solver, Supply, Task, Verdict, Workload, charge_earliest_deadline, charge_fixed_priority, demand_verdict,
 };
 
@@ -152,6 +152,28 @@ fn reservations_that_cannot_be_are_refused() {
     assert!(Periodic::new(5, 6).is_err());
     assert!(Constrained::new(10, 5, 4).is_err());
     assert!(Constrained::new(10, 5, 11).is_err());
+}
+
+#[test]
+fn equal_priorities_wait_for_what_came_before() {
+    // With one below them; as a higher priority the second would make the first take 7.
+    let tasks = [Task::implicit(5, 20), Task { deadline_ns: 8, ..Task::implicit(1, 4) }, Task::implicit(2, 40)];
+    let workload = Workload { levels: vec![1, 1, 2], ..Workload::without_overheads(&tasks) };
+    let mut found = Vec::new();
+    Solver::default().responses(&workload, &Dedicated, &mut found);
+    // The last: 2 + 5 + 2, then one more of the second.
+    assert_eq!(found, [6, 6, 10].map(Response::Bounded));
+    assert_eq!(Solver::default().meets_all(&workload, &Dedicated), Ok(true));
+}
+
+#[test]
+fn equals_that_overload_have_no_bound_and_those_above_do() {
+    let tasks = [Task::implicit(1, 10), Task::implicit(6, 10), Task::implicit(6, 10)];
+    let workload = Workload { levels: vec![1, 2, 2], ..Workload::without_overheads(&tasks) };
+    let mut found = Vec::new();
+    Solver::default().responses(&workload, &Dedicated, &mut found);
+    assert_eq!(found[0], Response::Bounded(1));
+    assert!(found[1..].iter().all(|one| matches!(one, Response::AtLeast(_, Error::Overloaded))), "{found:?}");
 }
 
 #[test]

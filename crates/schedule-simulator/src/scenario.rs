@@ -66,8 +66,9 @@ pub fn play(
     random: &mut Random,
 ) -> Outcome {
     let late = kernel.latency + if kernel.elsewhere { kernel.release + kernel.request } else { 0 };
-    // Before that everything may arrive that is released then.
-    let from = specs.iter().map(|one| one.jitter + 2 * one.period).max().unwrap_or(0) + 2 * late + kernel.tick_period;
+    // Before that everything may arrive that is released then, and a whole budget be given.
+    let earliest = specs.iter().map(|one| one.jitter + 2 * one.period).max().unwrap_or(0);
+    let from = earliest + 2 * late + kernel.tick_period + reservation.period();
     let rate: f64 = specs.iter().map(|one| 1.0 / one.period as f64).sum();
     let longest = specs.iter().map(|one| one.period + one.jitter).max().unwrap_or(1);
     let span = ((MOST_JOBS as f64 / rate) as u64).min(20 * longest);

@@ -20,6 +20,17 @@ pub enum Reservation {
     },
 }
 
+impl Reservation {
+    /// After which it repeats itself.
+    pub fn period(self) -> u64 {
+        match self {
+            Self::Whole => 0,
+            Self::Periodic { period, .. } => period,
+            Self::Bounded { span, .. } => span,
+        }
+    }
+}
+
 /// Stretches of time in which the CPU is there, in order.
 #[derive(Clone, Debug)]
 pub enum Service {
@@ -28,14 +39,15 @@ pub enum Service {
 }
 
 impl Service {
-    /// As bad as the reservation allows from `from` on; before it the CPU was there as early as it could be.
+    /// As bad as the reservation allows from `from` on, which is a period or later; before it the CPU was there as early
+    /// as it could be.
     pub fn worst(reservation: Reservation, from: u64, until: u64) -> Self {
         match reservation {
             Reservation::Whole => Self::Always,
             Reservation::Periodic { period, budget, deadline } => {
                 // All budgets until then are as early as they may be, all others as late.
-                let mut stretches = vec![(from.saturating_sub(budget), from)];
-                let mut begin = from.saturating_sub(budget) + period;
+                let mut stretches = vec![(from - budget, from)];
+                let mut begin = from - budget + period;
                 while let Some(earlier) = stretches[stretches.len() - 1].0.checked_sub(period) {
                     stretches.push((earlier, earlier + budget));
                 }

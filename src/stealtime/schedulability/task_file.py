@@ -10,7 +10,6 @@ from pydantic import Field, ValidationError, model_validator
 from stealtime.schedulability.longest import AnalysedNs
 from stealtime.vocabulary import toml_errors
 from stealtime.vocabulary.own_text import read_own_text
-from stealtime.vocabulary.quantities import format_duration
 from stealtime.vocabulary.toml_table import Table
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = 1, 99

@@ -4,7 +4,7 @@ use stealtime_schedulability::{
     Accounting, Constrained, Dedicated, Demand, Error, Interrupts, Linear, Overheads, Response, Solver, Supply, Task,
     Workload, charge_fixed_priority, demand_verdict, edf_responses,
 };
-use stealtime_schedule_simulator::{Drawn, Pattern, Random, Reservation, Scale, draw, play};
+use stealtime_schedule_simulator::{Drawn, Kernel, Pattern, Random, Reservation, Scale, Spec, draw, play};
 
 /// Something that an analysis could get wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,9 +76,34 @@ impl Case {
         Self { drawn: draw(random, scale), accounting, by_deadline: false }
     }
 
+    /// Ten tasks of implicit deadlines and the overheads of an ordinary kernel on a whole CPU, under EDF.
+    pub fn ordinary(random: &mut Random, percent: u32) -> Self {
+        let kernel = Kernel {
+            latency: 30_000,
+            release: 10_000,
+            scheduling: 5_000,
+            context_switch: 5_000,
+            cache: 10_000,
+            tick: 5_000,
+            tick_period: 1_000_000,
+            ..Kernel::default()
+        };
+        let mut specs = Vec::new();
+        let mut left = f64::from(percent) / 100.0;
+        for number in 0..10 {
+            let rest = if number == 9 { 0.0 } else { left * random.share().powf(1.0 / f64::from(9 - number)) };
+            let period = random.between(10, 100) * 1_000_000;
+            let cost = (((left - rest) * period as f64) as u64).max(1);
+            specs.push(Spec { cost, period, deadline: period, jitter: 0, level: 0 });
+            left = rest;
+        }
+        let drawn = Drawn { specs, kernel, reservation: Reservation::Whole };
+        Self { drawn, accounting: Accounting::Job, by_deadline: true }
+    }
+
     pub fn tasks(&self) -> Vec<Task> {
         let blocking_ns = if self.by_deadline { 0 } else { self.drawn.kernel.blocking };
-        let task = |one: &stealtime_schedule_simulator::Spec| Task {
+        let task = |one: &Spec| Task {
             cost_ns: one.cost,
             period_ns: one.period,
             deadline_ns: one.deadline,

@@ -60,12 +60,11 @@ pub fn demand_verdict<'a, S: Supply + ?Sized>(load: impl Into<Load<'a>>, supply:
     }
     let searched = search_downwards(load, supply, shortest);
     // Upwards the first excess may be near although the busy period has no end.
-    if let Err(Error::NotConverged { .. } | Error::Overflow) = searched {
-        if let Ok(Some(window_ns)) = first_late_window(load, supply) {
-            if let Need::Exceeded(demand) = need(load, supply, window_ns)? {
-                return Ok(demand);
-            }
-        }
+    if let Err(Error::NotConverged { .. } | Error::Overflow) = searched
+        && let Ok(Some(window_ns)) = first_late_window(load, supply)
+        && let Need::Exceeded(demand) = need(load, supply, window_ns)?
+    {
+        return Ok(demand);
     }
     searched
 }

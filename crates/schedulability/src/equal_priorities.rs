@@ -20,7 +20,7 @@ use crate::workload::Workload;
 pub(crate) struct Equals<'a, S: ?Sized> {
     pub workload: &'a Workload,
     /// Of the same priority, the task itself among them.
-    pub equals: Range<usize>,
+    pub group: Range<usize>,
     pub index: usize,
     pub supply: &'a S,
     pub extent: Extent,
@@ -46,7 +46,7 @@ impl<S: Supply + ?Sized> Equals<'_, S> {
         // Where each of the equals, itself included, has one job more before the job's end: the next place of each.
         let mut places = BinaryHeap::new();
         let mut before_ns: u64 = fixed;
-        for index in self.equals.clone() {
+        for index in self.group.clone() {
             let task = &self.workload.tasks[index];
             let jitter = if index == self.index { 0 } else { task.jitter_ns };
             let count = jitter / task.period_ns + 1;
@@ -95,7 +95,7 @@ impl<S: Supply + ?Sized> Equals<'_, S> {
     /// Count a step, and give up where there can be no end.
     fn doubt(&self, steps: &mut u32, window_ns: u64) -> Result<(), Error> {
         *steps += 1;
-        if *steps == STEPS_BEFORE_DOUBT && !self.supply.carries(&self.workload.demands_until(self.equals.end - 1)) {
+        if *steps == STEPS_BEFORE_DOUBT && !self.supply.carries(&self.workload.demands_until(self.group.end - 1)) {
             return Err(Error::Overloaded);
         }
         if *steps == MOST_STEPS {

@@ -72,15 +72,15 @@ impl Solver {
         let mut broken = workload.interrupts.iter().try_for_each(|&one| self.ahead.push(one, window)).err();
         let mut index = 0;
         while let Some(task) = workload.tasks.get(index) {
-            let equals = workload.equals_of(index);
-            if equals.len() > 1 {
-                for one in equals.clone() {
+            let group = workload.equals_of(index);
+            if group.len() > 1 {
+                for one in group.clone() {
                     let least = workload.tasks[one].blocking_ns.saturating_add(workload.tasks[one].cost_ns);
                     if broken.is_none() && least < blocked {
                         (window, blocked) = (1, 0);
-                        broken = self.start_over(workload, equals.start).err();
+                        broken = self.start_over(workload, group.start).err();
                     }
-                    let search = Equals { workload, equals: equals.clone(), index: one, supply, extent };
+                    let search = Equals { workload, group: group.clone(), index: one, supply, extent };
                     let response = match broken {
                         Some(error) => Response::AtLeast(window, error),
                         None => search.response(&self.ahead, &mut self.further, window),
@@ -89,11 +89,11 @@ impl Solver {
                         return;
                     }
                 }
-                for task in &workload.tasks[equals.clone()] {
+                for task in &workload.tasks[group.clone()] {
                     let cost = task.cost_ns.saturating_add(workload.per_arrival_ns);
                     broken = broken.or(self.ahead.push(with_cost(task, cost), window).err());
                 }
-                index = equals.end;
+                index = group.end;
                 continue;
             }
             if broken.is_none() && task.blocking_ns.saturating_add(task.cost_ns) < blocked {

@@ -14,7 +14,7 @@ const SETS: u64 = 5_000;
 fn cases(sets: u64) -> impl Iterator<Item = (Case, Random)> {
     (0..sets).flat_map(|seed| {
         let mut random = Random::new(seed);
-        let case = Case::draw(&mut random, if seed % 2 == 0 { Scale::Small } else { Scale::Real });
+        let case = Case::draw(&mut random, if seed.is_multiple_of(2) { Scale::Small } else { Scale::Real });
         [false, true].map(|by_deadline| (Case { by_deadline, ..case.clone() }, random.clone()))
     })
 }

@@ -3,6 +3,12 @@
 //! It judges `stealtime-schedulability` in its tests and benchmark and shares no code with it: not the tasks, not the
 //! supplies, not the random numbers. Whatever it shows can happen; that something does not happen proves nothing.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "what is drawn is a share of a number that fits"
+)]
+
 mod draw;
 mod machine;
 mod random;

@@ -69,7 +69,7 @@ struct Running<'a> {
     machine: &'a Machine<'a>,
     ready: Vec<Ready>,
     /// The number of the job that has the CPU.
-    running: Option<u64>,
+    has_cpu: Option<u64>,
     section_left: u64,
     /// Who has the CPU after the section.
     chosen: Option<u64>,
@@ -87,7 +87,7 @@ impl Machine<'_> {
         let mut state = Running {
             machine: self,
             ready: Vec::new(),
-            running: None,
+            has_cpu: None,
             section_left: 0,
             chosen: None,
             interrupts: VecDeque::new(),
@@ -157,8 +157,8 @@ impl Running<'_> {
                 return Some(self.section_left);
             }
             let best = self.best();
-            if best == self.running {
-                let number = self.running?;
+            if best == self.has_cpu {
+                let number = self.has_cpu?;
                 return self.ready.iter().find(|one| one.number == number).map(|one| one.left);
             }
             self.switch_to(best);
@@ -176,7 +176,7 @@ impl Running<'_> {
     /// A section at whose end another job has the CPU.
     fn switch_to(&mut self, best: Option<u64>) {
         for one in &mut self.ready {
-            if Some(one.number) == self.running {
+            if Some(one.number) == self.has_cpu {
                 one.preempted = true;
             }
             if Some(one.number) == best && one.preempted {
@@ -186,7 +186,7 @@ impl Running<'_> {
         }
         self.section_left = self.machine.section;
         if self.section_left == 0 {
-            self.running = best;
+            self.has_cpu = best;
         } else {
             self.chosen = best;
         }
@@ -200,17 +200,17 @@ impl Running<'_> {
         if self.section_left > 0 {
             self.section_left -= done;
             if self.section_left == 0 {
-                self.running = self.chosen.take();
+                self.has_cpu = self.chosen.take();
             }
             return;
         }
-        let Some(at) = self.ready.iter().position(|one| Some(one.number) == self.running) else { return };
+        let Some(at) = self.ready.iter().position(|one| Some(one.number) == self.has_cpu) else { return };
         self.ready[at].left -= done;
         if self.ready[at].left == 0 {
             let job = self.ready.swap_remove(at).job;
             self.outcome.jobs_ended += 1;
             self.seen(&job, now);
-            self.running = None;
+            self.has_cpu = None;
             let best = self.best();
             self.switch_to(best);
         }

@@ -23,7 +23,7 @@ impl Random {
 
     /// A number from `least` to `most`, both included.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
-        least + (u128::from(self.next()) * u128::from(most - least + 1) >> 64) as u64
+        least + ((u128::from(self.next()) * u128::from(most - least + 1)) >> 64) as u64
     }
 
     /// Whether something happens that happens `once` in so many times.

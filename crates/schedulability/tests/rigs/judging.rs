@@ -1,5 +1,7 @@
 //! One set drawn by the simulator, what the analysis says of it, and what the simulator shows of that.
 
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times of random sets are far below 2^53")]
+
 use stealtime_schedulability::{
     Accounting, Constrained, Dedicated, Demand, Error, Interrupts, Linear, Overheads, Response, Solver, Supply, Task,
     Workload, charge_fixed_priority, demand_verdict, edf_responses,

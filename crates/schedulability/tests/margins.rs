@@ -118,6 +118,11 @@ proptest! {
             None => prop_assert!(fits(period) != Ok(true)),
         }
     }
+}
+
+proptest! {
+    // Each takes a margin for each overhead.
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn no_overhead_costs_less_than_nothing(tasks in small_set(4, 2), overheads in small_overheads()) {

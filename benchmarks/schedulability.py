@@ -3,9 +3,11 @@
 The sets have 20 tasks, a total utilization of 0.8 (randfixedsum, moderate periods) and deadline-monotonic priorities;
 they are drawn once from seeds. Every side bounds the response time of every task on one core; the bounds of both
 crates must have equal sums. Ours and the peer run in one Rust process (``examples/throughput.rs`` of the crate), which
-reads the sets before any time is taken; plain Python gets the first sets only, and its rate is compared.
+reads the sets before any time is taken; plain Python gets the first sets only, and its rate is compared. The same sets
+are also charged the overheads of an ordinary kernel and tested under EDF, which no peer does.
 
-Targets: 200,000 sets/s, at least 5 times the peer and 100 times plain Python. Printed, not asserted.
+Targets: 1,000,000 sets/s, at least 5 times the peer and 100 times plain Python; 100,000 sets/s under EDF with
+overheads. Printed, not asserted.
 """
 
 import json
@@ -22,7 +24,8 @@ from stealtime import _core
 
 TASKS = 20
 UTILIZATION = 0.8
-TARGET_SETS_PER_S = 200_000
+TARGET_SETS_PER_S = 1_000_000
+TARGET_EDF = 100_000
 TARGET_PEER = 5.0
 TARGET_PYTHON = 100.0
 BUILD = ("cargo", "build", "--quiet", "--release", "-p", "stealtime-schedulability", "--example", "throughput")
@@ -121,15 +124,16 @@ def main() -> None:
             return len(few) / (time.perf_counter() - began)
 
         analyser.measure("ours")
-        rounds = list(take_turns(options.pairs, {"ours": rust("ours"), "peer": rust("peer"), "plain Python": plain}))
+        sides = {"ours": rust("ours"), "peer": rust("peer"), "plain Python": plain, "edf": rust("edf")}
+        rounds = list(take_turns(options.pairs, sides))
         analyser.close()
     if sums["ours"] != sums["peer"]:
         raise SystemExit(f"the bounds of all sets add up to {sums['ours']} ns and to {sums['peer']} ns")
     missed = sum(plain_response(one, TASKS - 1) == 0 for one in few)
-    show(rounds, options.json, missed / len(few))
+    show(rounds, options.json, missed / len(few), sums["edf"] / len(sets))
 
 
-def show(rounds: list[dict[str, float]], as_json: bool, missed_share: float) -> None:
+def show(rounds: list[dict[str, float]], as_json: bool, missed_share: float, edf_share: float) -> None:
     """Print rates and ratios with their spread."""
     document = {
         "benchmark": f"response times of sets of {TASKS} tasks, utilization {UTILIZATION}",
@@ -139,7 +143,13 @@ def show(rounds: list[dict[str, float]], as_json: bool, missed_share: float) -> 
         "ours / peer": spread([one["ours"] / one["peer"] for one in rounds]),
         "ours / plain Python": spread([one["ours"] / one["plain Python"] for one in rounds]),
         "share of sets whose last task misses": missed_share,
-        "targets": {"ours": TARGET_SETS_PER_S, "ours / peer": TARGET_PEER, "ours / plain Python": TARGET_PYTHON},
+        "share of sets that are schedulable under EDF with overheads": edf_share,
+        "targets": {
+            "ours": TARGET_SETS_PER_S,
+            "edf": TARGET_EDF,
+            "ours / peer": TARGET_PEER,
+            "ours / plain Python": TARGET_PYTHON,
+        },
     }
     if as_json:
         print(json.dumps(document, indent=1))
@@ -149,6 +159,7 @@ def show(rounds: list[dict[str, float]], as_json: bool, missed_share: float) -> 
         if isinstance(value, dict) and name != "targets":
             print(f"{name:24}" + "".join(f"{value[key]:14,.1f}" for key in ("min", "median", "max")))
     print(f"targets: {document['targets']}; in {missed_share:.1%} of the sets the last task misses its deadline")
+    print(f"under EDF with overheads {edf_share:.1%} of the sets are schedulable")
 
 
 if __name__ == "__main__":

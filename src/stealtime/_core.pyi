@@ -1,7 +1,7 @@
 """Statistics over series of samples, the causes of their spikes, and schedulability, in Rust (``crates/core``)."""
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -442,6 +442,9 @@ class QuestionDict(TypedDict):
 
     tasks: list[tuple[int, int, int, int, int]]
     """Cost, period, deadline, jitter, blocking; the highest priority first."""
+    levels: NotRequired[list[int]]
+    """Under fixed priorities, of each task: neighbours of the same one have the same priority, and go first in, first
+    out. Left out: each has its own."""
     overheads: list[tuple[str, int]]
     tick_period_ns: int
     interrupts: Literal["here", "on another CPU"]
@@ -452,8 +455,7 @@ class AnswerDict(TypedDict, total=False):
     """Fixed priorities: ``responses`` alone; EDF: all."""
 
     responses: list[tuple[int | None, int, tuple[bool, str] | None]] | None
-    """The bound in ns; what it is at least; where there is none, whether that is an overload, and the reason. None
-    under EDF on a supply or with an overload."""
+    """The bound in ns; what it is at least; where there is none, whether that is an overload, and the reason."""
     demand: Literal["met", "overloaded", "exceeded"]
     deciding: tuple[int, int, int] | None
     """A window, what is due in it and certainly served in it, in ns: the first that exceeds, or the tightest."""
@@ -514,8 +516,17 @@ def analyze_tasks(question: QuestionDict) -> AnswerDict:
 def cost_margin(question: QuestionDict) -> int | None:
     """Find the largest factor of all costs with which the set is schedulable, in millionths; None: not even 0.
 
+    A factor of which it is not known counts as one with which it is not.
+
     Raises:
         ValueError: As :func:`analyze_tasks`, or it is not known whether the set is schedulable with some factor.
+    """
+
+def cost_margin_and_edge(question: QuestionDict) -> tuple[int | None, bool]:
+    """Find that factor, and whether it is known that with a millionth more the set is not schedulable.
+
+    Raises:
+        ValueError: As :func:`cost_margin`.
     """
 
 def overhead_influences(question: QuestionDict) -> list[tuple[str, int, int | None]]:
@@ -536,8 +547,8 @@ def blocked_window(question: QuestionDict, levels: list[tuple[int, int]]) -> tup
         ValueError: As :func:`analyze_tasks`.
     """
 
-def blocked_cost_margin(question: QuestionDict, levels: list[tuple[int, int]]) -> int | None:
-    """Find the factor of :func:`cost_margin` with the blocking of :func:`blocked_window`.
+def blocked_cost_margin(question: QuestionDict, levels: list[tuple[int, int]]) -> tuple[int | None, bool]:
+    """Find what :func:`cost_margin_and_edge` finds with the blocking of :func:`blocked_window`.
 
     Raises:
         ValueError: As :func:`cost_margin`.

@@ -3,6 +3,7 @@
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -147,7 +148,7 @@ def test_edf_names_the_window_that_decides(stealtime: Command, tmp_path: Path) -
     }
 
 
-def test_edf_bounds_responses_on_a_dedicated_cpu(stealtime: Command) -> None:
+def test_edf_bounds_responses_on_any_supply(stealtime: Command) -> None:
     def responses(*arguments: str) -> list[tuple[int | None, str | None]]:
         ended = stealtime("sched", "analyze", "missing.toml", "--policy", "edf", *arguments, "--json")
         return [(one["response_ns"], one["verdict"]) for one in json.loads(ended.out)["cpus"][0]["tasks"]]
@@ -155,7 +156,11 @@ def test_edf_bounds_responses_on_a_dedicated_cpu(stealtime: Command) -> None:
     # Released 2 ms after "logging" and due as late, "control" waits for it until 4 ms and ends at 6. Released with the
     # other, "logging" ends at 6 ms; its deadline is before that of the other's second job.
     assert responses() == [(4_000_000, "meets its deadline"), (6_000_000, "meets its deadline")]
-    assert responses("--supply", "9ms/10ms") == [(None, None), (None, None)]
+    # Nothing is served for 2 ms, then more than both need.
+    assert responses("--supply", "99ms/100ms") == [
+        (6_000_000, "misses its deadline"),
+        (8_000_000, "misses its deadline"),
+    ]
 
 
 def test_generated_sets_are_analysed(stealtime: Command, tmp_path: Path) -> None:
@@ -174,6 +179,86 @@ def test_blocking_is_not_judged_under_edf(stealtime: Command, tmp_path: Path) ->
     ended = stealtime("sched", "analyze", "blocked.toml", "--policy", "edf")
     assert ended.code == 4
     assert "not judged, because task 0: EDF with blocking is not analysed" in ended.out
+
+
+def analysed(stealtime: Command, *arguments: str) -> tuple[dict[str, Any], int]:
+    ended = stealtime("sched", "analyze", *arguments, "--json")
+    return json.loads(ended.out)["cpus"][0], ended.code
+
+
+def test_ticks_on_a_share_take_time_and_not_only_service(stealtime: Command, tmp_path: Path) -> None:
+    # 440 ms of a second on 5 of every 10 ms: each of the thousand ticks comes, whether or not there is service.
+    (tmp_path / "one.toml").write_text('[[tasks]]\nname = "a"\ncost = "440ms"\nperiod = "1s"\n')
+    (tmp_path / "tick.toml").write_text('tick = "100us"\ntick_period = "1ms"\n')
+    arguments = ("one.toml", "--overheads", "tick.toml", "--supply", "5ms/10ms")
+    (by_priority, first), (by_deadline, second) = (
+        analysed(stealtime, *arguments, "--policy", policy) for policy in ("fixed-priority", "edf")
+    )
+    assert (first, second) == (3, 3)
+    assert by_priority["cost_factor"] == by_deadline["cost_factor"] == pytest.approx(0.9, abs=0.005)
+
+
+def test_interrupts_have_the_jitter_of_their_jobs(stealtime: Command, tmp_path: Path) -> None:
+    # 21 releases may come at once, and one more of each task while the victim works: 80 + 1 + 1 + 21 us.
+    (tmp_path / "burst.toml").write_text(
+        '[[tasks]]\nname = "victim"\ncost = "80us"\nperiod = "100us"\n'
+        '[[tasks]]\nname = "burst"\ncost = "1us"\nperiod = "1ms"\njitter = "20ms"\ndeadline = "30ms"\n'
+    )
+    (tmp_path / "release.toml").write_text('release = "1us"\n')
+    cpu, code = analysed(stealtime, "burst.toml", "--overheads", "release.toml", "--policy", "edf")
+    # And 1 us that it is ready later, which its own interrupt has counted already.
+    assert (code, cpu["tasks"][0]["response_ns"]) == (3, 104_000)
+
+
+@pytest.mark.parametrize("policy", ["fixed-priority", "edf"])
+def test_more_than_a_cpu_is_unbounded_with_a_margin(stealtime: Command, tmp_path: Path, policy: str) -> None:
+    (tmp_path / "over.toml").write_text(
+        '[[tasks]]\nname = "a"\ncost = "6ms"\nperiod = "10ms"\n[[tasks]]\nname = "b"\ncost = "12ms"\nperiod = "10ms"\n'
+    )
+    cpu, code = analysed(stealtime, "over.toml", "--policy", policy)
+    last = cpu["tasks"][-1]
+    assert (code, cpu["cost_factor"]) == (3, 0.555555)
+    assert (last["response_ns"], last["at_least_ns"], last["unbounded"]) == (None, None, True)
+    assert "unbounded" in stealtime("sched", "analyze", "over.toml", "--policy", policy).out
+
+
+def test_equal_priorities_go_first_in_first_out(stealtime: Command, tmp_path: Path) -> None:
+    (tmp_path / "equal.toml").write_text(
+        '[[tasks]]\nname = "long"\ncost = "5ms"\nperiod = "20ms"\npriority = 7\n'
+        '[[tasks]]\nname = "short"\ncost = "1ms"\nperiod = "4ms"\ndeadline = "8ms"\npriority = 7\n'
+    )
+    cpu, code = analysed(stealtime, "equal.toml")
+    # Neither waits for a job that came later: as a higher priority "short" would make the other take 7 ms.
+    assert (code, [one["response_ns"] for one in cpu["tasks"]]) == (0, [6_000_000, 6_000_000])
+
+
+def test_a_year_is_analysed(stealtime: Command, tmp_path: Path) -> None:
+    (tmp_path / "year.toml").write_text('[[tasks]]\nname = "a"\ncost = "1ns"\nperiod = "365d"\n')
+    cpu, code = analysed(stealtime, "year.toml", "--least-budget", "10ms")
+    assert (code, cpu["tasks"][0]["response_ns"], cpu["least_budget_ns"]) == (0, 1, 1)
+    # The factor is beyond what is counted to.
+    assert cpu["cost_factor_is_lower_bound"]
+
+
+def test_a_margin_beyond_which_nothing_is_known_is_a_margin(stealtime: Command, tmp_path: Path) -> None:
+    # Near a full CPU this jitter makes busy windows of any length.
+    (tmp_path / "long.toml").write_text(
+        '[[tasks]]\nname = "a"\ncost = "1ms"\nperiod = "10ms"\njitter = "25ms"\ndeadline = "60ms"\n'
+        '[[tasks]]\nname = "b"\ncost = "2ms"\nperiod = "7ms"\njitter = "20ms"\ndeadline = "900ms"\n'
+    )
+    cpu, code = analysed(stealtime, "long.toml")
+    assert (code, cpu["margin_because"], cpu["cost_factor_is_lower_bound"]) == (0, None, True)
+    assert cpu["cost_factor"] == pytest.approx(1 / (1 / 10 + 2 / 7), abs=1e-4)
+
+
+def test_a_curve_of_edf_on_a_share_has_its_headline_at_every_utilization(stealtime: Command) -> None:
+    arguments = ("--policy", "edf", "--law", "light-uniform", "--sets", "60", "--supply", "5ms/10ms")
+    ended = stealtime("sched", "curve", *arguments, "--json")
+    document = json.loads(ended.out)
+    assert ended.code == 0
+    # At half of the CPU, too, which is what is supplied.
+    assert [sum(one["not_judged"] for one in point["conditions"]) for point in document["points"]] == [0] * 20
+    assert document["weighted"][1]["cost"] is not None
 
 
 CURVE = ("sched", "curve", "--law", "medium-uniform", "--sets", "60", "--overheads", "overheads.toml")

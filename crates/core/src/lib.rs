@@ -41,8 +41,8 @@ mod _core {
     use crate::sched_design::{blocked_cost_margin, blocked_window, task_sensitivity};
     #[pymodule_export]
     use crate::schedulability::{
-        analyze_tasks, cost_margin, count_schedulable_sets, generate_tasks, least_budget, overhead_influences,
-        partition_tasks,
+        analyze_tasks, cost_margin, cost_margin_and_edge, count_schedulable_sets, generate_tasks, least_budget,
+        overhead_influences, partition_tasks,
     };
     #[pymodule_export]
     use crate::series::{PyDigest, PyPool, PySeries, pooled_histogram, pooled_percentile_curve};

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use stealtime_schedulability::{BlockedQuestion, BlockingLevel, Margin, largest_scale_blocked, sensitivity};
 
 use crate::errors::wrong;
-use crate::schedulability::{Asked, QuestionArgument};
+use crate::schedulability::{Asked, QuestionArgument, millionths};
 
 /// From which window on, and how long, in ns.
 type LevelArgument = (u64, u64);
@@ -25,19 +25,18 @@ pub fn blocked_window(
     Ok(found.map_err(wrong)?.map(|one| (one.window_ns, one.demand_ns, one.service_ns)))
 }
 
-/// Find the largest factor of all costs with blocking under EDF, in millionths.
+/// Find the largest factor of all costs with blocking under EDF, in millionths, and whether one more is known to be too
+/// much.
 #[pyfunction]
 pub fn blocked_cost_margin(
     py: Python<'_>,
     question: QuestionArgument,
     levels: Vec<LevelArgument>,
-) -> PyResult<Option<u64>> {
+) -> PyResult<(Option<u64>, bool)> {
     let (asked, levels) = (Asked::read(&question)?, levels_of(&levels));
     let found = py.detach(|| largest_scale_blocked(&BlockedQuestion { question: asked.question(), levels: &levels }));
-    Ok(match found.map_err(wrong)? {
-        Margin::Factor(millionths) => Some(millionths),
-        Margin::None => None,
-    })
+    let margin = found.map_err(wrong)?;
+    Ok((millionths(margin), !matches!(margin, Margin::AtLeast(_))))
 }
 
 /// Find the longest cost and the shortest period of one task.

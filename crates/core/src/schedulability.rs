@@ -22,6 +22,9 @@ type TaskArgument = (u64, u64, u64, u64, u64);
 #[pyo3(from_item_all)]
 pub struct QuestionArgument {
     tasks: Vec<TaskArgument>,
+    /// Of each task; neighbours of the same one have the same priority.
+    #[pyo3(default)]
+    levels: Vec<u32>,
     overheads: Vec<(String, u64)>,
     tick_period_ns: u64,
     interrupts: String,
@@ -116,6 +119,7 @@ fn periods_of(name: &str) -> PyResult<PeriodLaw> {
 /// The question with everything but its supply read.
 pub(crate) struct Asked {
     tasks: Vec<Task>,
+    levels: Vec<u32>,
     overheads: Overheads,
     interrupts: Interrupts,
     policy: Policy,
@@ -138,12 +142,22 @@ impl Asked {
         }
         let (interrupts, policy) = (interrupts_of(&argument.interrupts)?, policy_of(&argument.policy)?);
         let supply = argument.supply.read()?;
-        Ok(Self { tasks: argument.tasks.iter().map(task).collect(), overheads, interrupts, policy, supply })
+        let tasks: Vec<Task> = argument.tasks.iter().map(task).collect();
+        let levels = argument.levels.clone();
+        if !levels.is_empty() && levels.len() != tasks.len() {
+            return Err(PyValueError::new_err(format!(
+                "{} levels are not those of {} tasks",
+                levels.len(),
+                tasks.len()
+            )));
+        }
+        Ok(Self { tasks, levels, overheads, interrupts, policy, supply })
     }
 
     pub(crate) fn question(&self) -> Question<'_> {
         Question {
             tasks: &self.tasks,
+            levels: &self.levels,
             overheads: self.overheads,
             interrupts: self.interrupts,
             policy: self.policy,
@@ -167,9 +181,9 @@ impl SupplyArgument {
     }
 }
 
-fn millionths(margin: Margin) -> Option<u64> {
+pub(crate) fn millionths(margin: Margin) -> Option<u64> {
     match margin {
-        Margin::Factor(millionths) => Some(millionths),
+        Margin::Factor(millionths) | Margin::AtLeast(millionths) => Some(millionths),
         Margin::None => None,
     }
 }
@@ -204,8 +218,7 @@ pub fn analyze_tasks(py: Python<'_>, question: QuestionArgument) -> PyResult<Bou
             dictionary.set_item("deciding_because", reason)?;
             let bound =
                 |one: Result<u64, Error>| row(one.map_or_else(|error| Response::AtLeast(0, error), Response::Bounded));
-            let responses = details.responses.map(|all| all.into_iter().map(bound).collect::<Vec<_>>());
-            dictionary.set_item("responses", responses)?;
+            dictionary.set_item("responses", details.responses.into_iter().map(bound).collect::<Vec<_>>())?;
         }
     }
     Ok(dictionary)
@@ -216,6 +229,14 @@ pub fn analyze_tasks(py: Python<'_>, question: QuestionArgument) -> PyResult<Bou
 pub fn cost_margin(py: Python<'_>, question: QuestionArgument) -> PyResult<Option<u64>> {
     let asked = Asked::read(&question)?;
     py.detach(|| largest_scale(&asked.question())).map(millionths).map_err(wrong)
+}
+
+/// Find the largest factor of all costs, in millionths, and whether one millionth more is known to be too much.
+#[pyfunction]
+pub fn cost_margin_and_edge(py: Python<'_>, question: QuestionArgument) -> PyResult<(Option<u64>, bool)> {
+    let asked = Asked::read(&question)?;
+    let margin = py.detach(|| largest_scale(&asked.question())).map_err(wrong)?;
+    Ok((millionths(margin), !matches!(margin, Margin::AtLeast(_))))
 }
 
 /// Find the same factor without each of the overheads.

@@ -2,7 +2,8 @@
 //!
 //! `throughput FILE`: a line `cost period` for each task, the highest priority first, an empty line after each set.
 //! Each line on the standard input, `ours` or `peer`, analyses all sets once and is answered by a line
-//! `SECONDS SUM`: wall time, and the sum of all bounds in nanoseconds, 0 for a task without one.
+//! `SECONDS SUM`: wall time, and the sum of all bounds in nanoseconds, 0 for a task without one. `edf` charges overheads
+//! and tests the demand of all sets; its sum is the number of sets that are schedulable.
 
 use std::io::{BufRead, Write};
 use std::time::Instant;
@@ -13,7 +14,7 @@ use response_time_analysis::demand::RBF;
 use response_time_analysis::fixed_priority::fully_preemptive::dedicated_uniproc_rta;
 use response_time_analysis::time::{Duration, Service};
 use response_time_analysis::wcet::Scalar;
-use stealtime_schedulability::{Dedicated, Response, Solver, Task, Workload};
+use stealtime_schedulability::{Dedicated, Interrupts, Overheads, Policy, Question, Response, Solver, Task, Workload};
 
 /// Where the peer gives up; far beyond any busy window of a set that is not over-utilized.
 const LIMIT_NS: u64 = 1_000_000_000_000;
@@ -32,8 +33,9 @@ fn main() -> Result<()> {
         let began = Instant::now();
         let sum = match line?.as_str() {
             "ours" => ours(&workloads),
+            "edf" => sets.iter().map(|set| edf(set)).sum(),
             "peer" => curves.iter().map(|set| peer(set)).sum(),
-            other => bail!("{other:?} is neither ours nor peer"),
+            other => bail!("{other:?} is none of ours, edf and peer"),
         };
         writeln!(answer, "{} {sum}", began.elapsed().as_secs_f64())?;
         answer.flush()?;
@@ -64,6 +66,23 @@ fn ours(workloads: &[Workload]) -> u64 {
         sum += responses.iter().map(bound).sum::<u64>();
     }
     sum
+}
+
+/// Whether a set is schedulable under EDF, with the overheads of an ordinary kernel.
+fn edf(set: &[Task]) -> u64 {
+    let overheads = Overheads {
+        event_latency_ns: 30_000,
+        release_ns: 10_000,
+        scheduling_ns: 5_000,
+        context_switch_ns: 5_000,
+        tick_ns: 5_000,
+        tick_period_ns: 1_000_000,
+        inter_processor_interrupt_ns: 0,
+        cache_preemption_ns: 10_000,
+    };
+    let (interrupts, policy) = (Interrupts::Here, Policy::EarliestDeadlineFirst);
+    let question = Question { tasks: set, levels: &[], overheads, interrupts, policy, supply: &Dedicated };
+    u64::from(question.is_schedulable() == Ok(true))
 }
 
 fn peer(set: &[Curve]) -> u64 {

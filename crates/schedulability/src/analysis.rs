@@ -1,21 +1,23 @@
 //! One question about one CPU, and its answer.
 
-use crate::charging::{Accounting, Charged, charge_fixed_priority, charge_preemption_centric};
+use crate::charging::{Accounting, charge_earliest_deadline, charge_fixed_priority};
 use crate::edf::{Demand, demand_verdict};
-use crate::edf_response::edf_responses;
+use crate::edf_profile::edf_responses;
 use crate::edf_windows::{Window, deciding_window};
 use crate::error::Error;
-use crate::fixed_priority::{Response, Solver};
+use crate::fixed_priority::Solver;
 use crate::overheads::{Interrupts, Overheads};
+use crate::response::Response;
 use crate::supply::Supply;
 use crate::task::Task;
+use crate::workload::Workload;
 
 /// Who runs next, and how that is analysed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Preemptive fixed priorities.
     FixedPriority(Accounting),
-    /// Preemptive earliest deadline first, overheads charged preemption-centrically.
+    /// Preemptive earliest deadline first, overheads charged for each job, interrupts as demand of their own.
     EarliestDeadlineFirst,
 }
 
@@ -24,6 +26,9 @@ pub enum Policy {
 pub struct Question<'a> {
     /// The highest priority first.
     pub tasks: &'a [Task],
+    /// Under fixed priorities: of each task; neighbours of the same level have the same priority, and their jobs go
+    /// first in, first out, as `SCHED_FIFO` has it. Empty: each task has a priority of its own.
+    pub levels: &'a [u32],
     pub overheads: Overheads,
     pub interrupts: Interrupts,
     pub policy: Policy,
@@ -43,31 +48,27 @@ pub enum Verdict {
 pub struct DemandDetails {
     /// The window that decides, of the tasks as they are charged; None where none does.
     pub deciding: Result<Option<Window>, Error>,
-    /// Bounds of the responses, in the order of the tasks; None but on a dedicated CPU, and where overheads or tasks
-    /// overload it.
-    pub responses: Option<Vec<Result<u64, Error>>>,
+    /// Bounds of the responses, in the order of the tasks.
+    pub responses: Vec<Result<u64, Error>>,
 }
 
 impl Question<'_> {
-    /// Find what stands behind a verdict under EDF that [`Self::answer`] gave; it takes much longer than the verdict.
+    /// Find what stands behind a verdict under EDF that [`Self::answer`] gave; it takes longer than the verdict.
     pub fn demand_details(&self, verdict: &Demand) -> Result<DemandDetails, Error> {
-        let Charged::Tasks(tasks) = charge_preemption_centric(self.tasks, &self.overheads, self.interrupts)? else {
-            return Ok(DemandDetails { deciding: Ok(None), responses: None });
-        };
-        let bounded = self.supply.is_dedicated() && *verdict != Demand::Overloaded;
-        // Charging counts from the latency after the arrival on.
-        let from_arrival = |one: Result<u64, Error>| {
-            one.and_then(|ns| ns.checked_add(self.overheads.event_latency_ns).ok_or(Error::Overflow))
-        };
+        let workload = charge_earliest_deadline(self.tasks, &self.overheads, self.interrupts)?;
+        if *verdict == Demand::Overloaded {
+            // What is left to do grows without end, and EDF makes all tasks wait for it.
+            return Ok(DemandDetails { deciding: Ok(None), responses: vec![Err(Error::Overloaded); self.tasks.len()] });
+        }
         Ok(DemandDetails {
-            deciding: match (deciding_window(&tasks, self.supply, verdict), verdict) {
+            deciding: match (deciding_window(&workload, self.supply, verdict), verdict) {
                 // The first is too far to be searched for; the one that decided is at hand.
                 (Err(_), &Demand::Exceeded { window_ns, demand_ns, service_ns }) => {
                     Ok(Some(Window { window_ns, demand_ns, service_ns }))
                 }
                 (found, _) => found,
             },
-            responses: bounded.then(|| edf_responses(&tasks).into_iter().map(from_arrival).collect()),
+            responses: edf_responses(&workload, self.supply),
         })
     }
 
@@ -79,7 +80,7 @@ impl Question<'_> {
         self.check()?;
         match self.policy {
             Policy::FixedPriority(accounting) => {
-                let workload = charge_fixed_priority(self.tasks, &self.overheads, self.interrupts, accounting)?;
+                let workload = self.charged(accounting)?;
                 let mut responses = Vec::with_capacity(self.tasks.len());
                 Solver::default().responses(&workload, self.supply, &mut responses);
                 Ok(Verdict::Responses(responses))
@@ -96,18 +97,21 @@ impl Question<'_> {
         self.check()?;
         match self.policy {
             Policy::FixedPriority(accounting) => {
-                let workload = charge_fixed_priority(self.tasks, &self.overheads, self.interrupts, accounting)?;
+                let workload = self.charged(accounting)?;
                 Solver::default().meets_all(&workload, self.supply)
             }
             Policy::EarliestDeadlineFirst => Ok(self.demand()? == Demand::Met),
         }
     }
 
+    fn charged(&self, accounting: Accounting) -> Result<Workload, Error> {
+        let workload = charge_fixed_priority(self.tasks, &self.overheads, self.interrupts, accounting)?;
+        Ok(Workload { levels: self.levels.to_vec(), ..workload })
+    }
+
     fn demand(&self) -> Result<Demand, Error> {
-        match charge_preemption_centric(self.tasks, &self.overheads, self.interrupts)? {
-            Charged::Tasks(tasks) => demand_verdict(&tasks, self.supply),
-            Charged::NothingLeft => Ok(Demand::Overloaded),
-        }
+        let workload = charge_earliest_deadline(self.tasks, &self.overheads, self.interrupts)?;
+        demand_verdict(&workload, self.supply)
     }
 
     fn check(&self) -> Result<(), Error> {

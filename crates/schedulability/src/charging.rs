@@ -2,10 +2,9 @@
 
 use crate::arrivals::Interference;
 use crate::error::Error;
-use crate::fixed_priority::Workload;
 use crate::overheads::{Interrupts, Overheads};
 use crate::task::Task;
-use crate::utilization::Utilization;
+use crate::workload::Workload;
 
 /// What overheads are charged for under fixed priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,76 +66,24 @@ pub fn charge_fixed_priority(
     };
     Ok(Workload {
         tasks: charged.collect::<Result<_, Error>>()?,
+        levels: Vec::new(),
         interrupts: before_all,
         per_arrival_ns,
         per_window_ns,
     })
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Charged {
-    Tasks(Vec<Task>),
-    /// Interrupts take the whole CPU, or a period or deadline is not longer than the latency.
-    NothingLeft,
-}
-
-/// Charge overheads to tasks under EDF, preemption-centrically.
+/// Charge overheads to tasks under EDF: as under fixed priorities by job.
 ///
-/// B. Brandenburg's thesis (2011) as coded in `schedcat/overheads/jlfp.py`: interrupts slow everything down, each job
-/// also meets them twice at their worst, and the event latency shortens period and deadline. Rounded up to whole
-/// nanoseconds.
-pub fn charge_preemption_centric(
+/// What a job costs more and how late it is released do not depend on who runs next: each arrival and each completion
+/// of a job that counts leads to one scheduling decision and context switch at most, and each arrival preempts one job
+/// at most. `docs/decisions/2026-11-27-interrupts-as-demand.md` has the argument.
+pub fn charge_earliest_deadline(
     tasks: &[Task],
     overheads: &Overheads,
     interrupts: Interrupts,
-) -> Result<Charged, Error> {
-    let latency = overheads.event_latency_ns;
-    let tick = if overheads.tick_period_ns > 0 { overheads.tick_ns } else { 0 };
-    let of_tick = Utilization::of((tick > 0).then_some((tick, overheads.tick_period_ns))).high;
-    let (releases, of_releases) = match interrupts {
-        Interrupts::Here => {
-            let utilization = Utilization::of(tasks.iter().map(|task| (overheads.release_ns, task.period_ns))).high;
-            (tasks.len() as u64, utilization)
-        }
-        Interrupts::OnAnotherCpu => (0, 0),
-    };
-    let taken = of_tick.saturating_add(of_releases);
-    if taken >= Utilization::ONE {
-        return Ok(Charged::NothingLeft);
-    }
-    // All in 2^-64 ns; `left` is s of the source.
-    let left = Utilization::ONE - taken;
-    let slowed = |scaled: u128| -> Result<u64, Error> {
-        // scaled / left with scaled in 2^-64 ns; in two steps, as 2^-128 would not fit.
-        u64::try_from(scaled.div_ceil(left)).map_err(|_| Error::Overflow)
-    };
-    let scaled = |ns: u64| u128::from(ns) << 64;
-    let at_worst = scaled(tick)
-        .checked_add(u128::from(latency).checked_mul(taken).ok_or(Error::Overflow)?)
-        .and_then(|sum| sum.checked_add(scaled(releases.checked_mul(overheads.release_ns)?)))
-        .ok_or(Error::Overflow)?;
-    let preempted = match interrupts {
-        Interrupts::Here => 0,
-        Interrupts::OnAnotherCpu => sum(&[overheads.inter_processor_interrupt_ns, overheads.release_ns])?,
-    };
-    let switches = sum(&[overheads.scheduling_ns, overheads.context_switch_ns])?;
-    let per_job = sum(&[switches, switches, overheads.cache_preemption_ns])?;
-    let mut charged = Vec::with_capacity(tasks.len());
-    for task in tasks {
-        let (Some(period_ns), Some(deadline_ns)) =
-            (task.period_ns.checked_sub(latency), task.deadline_ns.checked_sub(latency))
-        else {
-            return Ok(Charged::NothingLeft);
-        };
-        if period_ns == 0 || deadline_ns == 0 {
-            return Ok(Charged::NothingLeft);
-        }
-        let whole = scaled(sum(&[task.cost_ns, per_job])?);
-        let twice_at_worst = at_worst.checked_mul(2).ok_or(Error::Overflow)?;
-        let cost_ns = slowed(whole.checked_add(twice_at_worst).ok_or(Error::Overflow)?)?;
-        charged.push(Task { cost_ns: sum(&[cost_ns, preempted])?, period_ns, deadline_ns, ..*task });
-    }
-    Ok(Charged::Tasks(charged))
+) -> Result<Workload, Error> {
+    charge_fixed_priority(tasks, overheads, interrupts, Accounting::Job)
 }
 
 fn sum(times: &[u64]) -> Result<u64, Error> {

@@ -64,6 +64,7 @@ pub fn count_schedulable(
             })?;
             let question = Question {
                 tasks: &tasks,
+                levels: &[],
                 overheads: *overheads,
                 interrupts: condition.interrupts,
                 policy: condition.policy,

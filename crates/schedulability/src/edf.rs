@@ -1,13 +1,22 @@
-//! Earliest deadline first on one CPU: the processor-demand test.
+//! Earliest deadline first on one CPU: the processor-demand test, with interrupts as demand of their own.
 //!
 //! Baruah, Rosier and Howell (Real-Time Systems 2(4), 1990), searched as Zhang and Burns do ("Schedulability
 //! Analysis for Real-Time Systems with EDF Scheduling", IEEE Transactions on Computers 58(9), 2009), with release
-//! jitter as Spuri has it (INRIA RR-2772, 1996).
+//! jitter as Spuri has it (INRIA RR-2772, 1996). Interrupts go before all jobs, as tasks of higher priority would;
+//! `docs/decisions/2026-11-27-interrupts-as-demand.md` has the argument.
 
+use crate::edf_profile::first_late_window;
 use crate::error::{Error, MOST_STEPS};
-use crate::supply::Supply;
+use crate::load::Load;
+use crate::supply::{Linear, Supply};
 use crate::task::Task;
 use crate::utilization::Utilization;
+
+/// So many of the shortest first deadlines are looked at before anything else.
+const FIRST_DEADLINES: usize = 64;
+
+/// A search looks at so many tasks, in all steps together; 40 tasks can be looked at [`MOST_STEPS`] times.
+const MOST_TASKS_LOOKED_AT: u64 = 20_000_000;
 
 /// Whether the supply meets the demand in every window.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +24,7 @@ pub enum Demand {
     Met,
     /// In the long run it does not.
     Overloaded,
-    /// In a window of `window_ns` jobs of `demand_ns` must finish, and only `service_ns` is certain.
+    /// In a window of `window_ns` jobs and interrupts of `demand_ns` must finish, and only `service_ns` is certain.
     Exceeded {
         window_ns: u64,
         demand_ns: u64,
@@ -23,52 +32,84 @@ pub enum Demand {
     },
 }
 
-/// Test the demand of jobs that must finish in a window against the supply in it.
+/// Test the demand of jobs that must finish in a window, and of interrupts in it, against the supply.
 ///
-/// The step from a window `t` goes to the window in which its demand is certainly served: for a dedicated CPU
-/// that is the demand itself, as in the source. Only windows of the synchronous busy period need be looked at.
+/// The jobs due in a window `t` are certainly served in the least window `w` whose supply holds them and the
+/// interrupts of `w`; the test is `w <= t`. A step of the search goes from `t` to `w`: without interrupts on a
+/// dedicated CPU that is the demand itself, as in the source. Only windows of the synchronous busy period need be
+/// looked at.
 ///
 /// # Errors
 /// [`Error::NotConverged`] (a full CPU with jitter), [`Error::Overflow`] or [`Error::NotObserved`].
-pub fn demand_verdict<S: Supply + ?Sized>(tasks: &[Task], supply: &S) -> Result<Demand, Error> {
-    let pairs: Vec<(u64, u64)> = tasks.iter().map(|task| (task.cost_ns, task.period_ns)).collect();
-    if !supply.carries(&pairs) {
+pub fn demand_verdict<'a, S: Supply + ?Sized>(load: impl Into<Load<'a>>, supply: &S) -> Result<Demand, Error> {
+    let load = load.into();
+    if !supply.carries(&load.pairs()) {
         return Ok(Demand::Overloaded);
     }
-    let Some(shortest) = tasks.iter().map(deadline_after_release).min() else { return Ok(Demand::Met) };
+    let mut first: Vec<u64> = load.tasks.iter().map(deadline_after_release).collect();
+    let Some(shortest) = first.iter().copied().min() else { return Ok(Demand::Met) };
     // The first deadlines decide most sets, also those whose busy period has no end.
-    for window_ns in tasks.iter().map(deadline_after_release) {
-        if let Some(exceeded) = excess(tasks, supply, window_ns)?.1 {
-            return Ok(exceeded);
+    if first.len() > FIRST_DEADLINES {
+        first.select_nth_unstable(FIRST_DEADLINES);
+        first.truncate(FIRST_DEADLINES);
+    }
+    for window_ns in first {
+        if let Need::Exceeded(demand) = need(load, supply, window_ns)? {
+            return Ok(demand);
         }
     }
-    let mut steps = 0;
-    let mut next = latest_deadline_until(tasks, longest_window(tasks, supply, &mut steps)?);
-    while let Some(window_ns) = next {
-        let (needed, exceeded) = excess(tasks, supply, window_ns)?;
-        if let Some(exceeded) = exceeded {
-            return Ok(exceeded);
-        }
-        next = if needed < window_ns && needed >= shortest {
-            Some(needed)
-        } else if needed < window_ns {
-            None
-        } else {
-            window_ns.checked_sub(1).and_then(|shorter| latest_deadline_until(tasks, shorter))
+    let searched = search_downwards(load, supply, shortest);
+    // Upwards the first excess may be near although the busy period has no end.
+    if let Err(Error::NotConverged { .. } | Error::Overflow) = searched
+        && let Ok(Some(window_ns)) = first_late_window(load, supply)
+        && let Need::Exceeded(demand) = need(load, supply, window_ns)?
+    {
+        return Ok(demand);
+    }
+    searched
+}
+
+/// The search of Zhang and Burns, from the longest window that matters to the shortest.
+fn search_downwards<S: Supply + ?Sized>(load: Load<'_>, supply: &S, shortest: u64) -> Result<Demand, Error> {
+    let mut steps = Steps::of(load);
+    let mut next = latest_deadline_until(load.tasks, longest_window(load, supply, &mut steps)?);
+    while let Some(window_ns) = next.filter(|&window| window >= shortest) {
+        next = match need(load, supply, window_ns)? {
+            Need::Exceeded(demand) => return Ok(demand),
+            Need::Served(needed) if needed < window_ns => Some(needed),
+            Need::Served(_) => window_ns.checked_sub(1).and_then(|shorter| latest_deadline_until(load.tasks, shorter)),
         };
-        count(&mut steps, window_ns)?;
+        steps.count(window_ns)?;
     }
     Ok(Demand::Met)
 }
 
-/// The window that serves the demand of a window, and the verdict if that is longer.
-fn excess<S: Supply + ?Sized>(tasks: &[Task], supply: &S, window_ns: u64) -> Result<(u64, Option<Demand>), Error> {
-    let demand_ns = demand_in(tasks, window_ns)?;
-    let needed = supply.window_for(demand_ns)?;
+/// In which window the jobs due in a window are served.
+enum Need {
+    /// No longer than that window.
+    Served(u64),
+    Exceeded(Demand),
+}
+
+fn need<S: Supply + ?Sized>(load: Load<'_>, supply: &S, window_ns: u64) -> Result<Need, Error> {
+    let jobs_ns = demand_in(load.tasks, window_ns)?;
+    let with = |interrupts_ns: u64| jobs_ns.checked_add(interrupts_ns).ok_or(Error::Overflow);
+    // The interrupts of the whole window are not less than those up to the end of the jobs: mostly they fit, too.
+    let whole_ns = with(load.interrupts_in(window_ns)?)?;
+    let needed = supply.window_for(whole_ns)?;
     if needed <= window_ns {
-        return Ok((needed, None));
+        return Ok(Need::Served(needed));
     }
-    Ok((needed, Some(Demand::Exceeded { window_ns, demand_ns, service_ns: supply.service_in(window_ns)? })))
+    let mut needed = if load.interrupts.is_empty() { needed } else { supply.window_for(jobs_ns)? };
+    while needed <= window_ns {
+        let longer = supply.window_for(with(load.interrupts_in(needed)?)?)?;
+        if longer <= needed {
+            return Ok(Need::Served(needed));
+        }
+        needed = longer;
+    }
+    let service_ns = supply.service_in(window_ns)?;
+    Ok(Need::Exceeded(Demand::Exceeded { window_ns, demand_ns: whole_ns, service_ns }))
 }
 
 /// A deadline as seen from the latest release; 0 if the jitter leaves nothing.
@@ -76,6 +117,7 @@ pub(crate) fn deadline_after_release(task: &Task) -> u64 {
     task.deadline_ns.saturating_sub(task.jitter_ns)
 }
 
+/// What the jobs cost that are due in a window, released as late as they may be at its begin or after.
 pub(crate) fn demand_in(tasks: &[Task], window_ns: u64) -> Result<u64, Error> {
     let mut demand: u64 = 0;
     for task in tasks {
@@ -98,27 +140,28 @@ fn latest_deadline_until(tasks: &[Task], window_ns: u64) -> Option<u64> {
     latest.max()
 }
 
-/// No longer window need be tested: the busy period, or on a dedicated CPU the bound of Zhang and Burns.
-fn longest_window<S: Supply + ?Sized>(tasks: &[Task], supply: &S, steps: &mut u32) -> Result<u64, Error> {
-    busy_period_until(tasks, supply, utilization_bound(tasks, supply), steps)
+/// No longer window need be tested: the busy period, or beyond which a line is above all demand.
+fn longest_window<S: Supply + ?Sized>(load: Load<'_>, supply: &S, steps: &mut Steps) -> Result<u64, Error> {
+    let beyond = supply.linear_bound().and_then(|line| utilization_bound(load, line));
+    busy_period_until(load, supply, beyond, steps)
 }
 
 /// The longest time without an idle moment: all tasks begin it at once, as late as their jitter allows.
-pub(crate) fn busy_period<S: Supply + ?Sized>(tasks: &[Task], supply: &S) -> Result<u64, Error> {
-    busy_period_until(tasks, supply, None, &mut 0)
+pub(crate) fn busy_period<S: Supply + ?Sized>(load: Load<'_>, supply: &S) -> Result<u64, Error> {
+    busy_period_until(load, supply, None, &mut Steps::of(load))
 }
 
 /// The busy period, or a limit that it reaches.
 fn busy_period_until<S: Supply + ?Sized>(
-    tasks: &[Task],
+    load: Load<'_>,
     supply: &S,
     limit: Option<u64>,
-    steps: &mut u32,
+    steps: &mut Steps,
 ) -> Result<u64, Error> {
     let mut window = 1_u64;
     loop {
-        let mut demand: u64 = 0;
-        for task in tasks {
+        let mut demand = load.interrupts_in(window)?;
+        for task in load.tasks {
             let arrivals = window.checked_add(task.jitter_ns).ok_or(Error::Overflow)?.div_ceil(task.period_ns);
             let one = arrivals.checked_mul(task.cost_ns).ok_or(Error::Overflow)?;
             demand = demand.checked_add(one).ok_or(Error::Overflow)?;
@@ -131,30 +174,52 @@ fn busy_period_until<S: Supply + ?Sized>(
         if let Some(limit) = limit.filter(|&limit| window >= limit) {
             return Ok(limit);
         }
-        count(steps, window)?;
+        steps.count(window)?;
     }
 }
 
-/// Beyond `max(D - T, sum((T - D) U) / (1 - U))` a dedicated CPU's demand is below the window's length; D is
-/// without the jitter. None on any other supply, or where `1 - U` is 0.
-fn utilization_bound<S: Supply + ?Sized>(tasks: &[Task], supply: &S) -> Option<u64> {
-    if !supply.is_dedicated() {
-        return None;
+/// From which window on a line below the supply is above a line over the demand, as George, Rivierre and Spuri have it
+/// for a dedicated CPU (INRIA RR-2966, 1996).
+///
+/// A task of utilization U is due at most `U (t + max(0, T + J - D))` in `t`, an interrupt takes at most
+/// `U (t + T + J)`, and the supply is at least `share (t - delay) - 1`, as it is rounded down. None where the line of
+/// the demand is as steep as that of the supply.
+fn utilization_bound(load: Load<'_>, line: Linear) -> Option<u64> {
+    let share_of = |cost: u64, period: u64| Utilization::of([(cost, period)]).high;
+    let share = Utilization::of([(line.service_ns, line.span_ns)]).low;
+    let mut above = share.checked_mul(u128::from(line.delay_ns))?.checked_add(Utilization::ONE)?;
+    let mut all: u128 = 0;
+    for task in load.tasks {
+        let one = share_of(task.cost_ns, task.period_ns);
+        let ahead = (u128::from(task.period_ns) + u128::from(task.jitter_ns)).saturating_sub(task.deadline_ns.into());
+        above = above.checked_add(one.checked_mul(ahead)?)?;
+        all = all.checked_add(one)?;
     }
-    let mut weighted: u128 = 0;
-    let mut longest_excess = 0;
-    for task in tasks {
-        let deadline = deadline_after_release(task);
-        let share = Utilization::of([(task.cost_ns, task.period_ns)]).high;
-        weighted = weighted.checked_add(share.checked_mul(u128::from(task.period_ns.saturating_sub(deadline)))?)?;
-        longest_excess = longest_excess.max(deadline.saturating_sub(task.period_ns));
+    for interrupt in load.interrupts {
+        let one = share_of(interrupt.cost_ns, interrupt.period_ns);
+        let ahead = u128::from(interrupt.period_ns) + u128::from(interrupt.jitter_ns);
+        above = above.checked_add(one.checked_mul(ahead)?)?;
+        all = all.checked_add(one)?;
     }
-    let all = Utilization::of(tasks.iter().map(|task| (task.cost_ns, task.period_ns))).high;
-    let left = Utilization::ONE.checked_sub(all).filter(|&left| left > 0)?;
-    Some(u64::try_from(weighted.div_ceil(left)).ok()?.max(longest_excess).max(1))
+    let left = share.checked_sub(all).filter(|&left| left > 0)?;
+    Some(u64::try_from(above.div_ceil(left)).ok()?.max(1))
 }
 
-fn count(steps: &mut u32, window_ns: u64) -> Result<(), Error> {
-    *steps += 1;
-    if *steps >= MOST_STEPS { Err(Error::NotConverged { steps: *steps, window_ns }) } else { Ok(()) }
+/// The steps of one search, each of which looks at all tasks.
+struct Steps {
+    done: u32,
+    most: u32,
+}
+
+impl Steps {
+    fn of(load: Load<'_>) -> Self {
+        let tasks = (load.tasks.len() + load.interrupts.len()).max(1) as u64;
+        let most = u32::try_from(2 * MOST_TASKS_LOOKED_AT / tasks).unwrap_or(MOST_STEPS);
+        Self { done: 0, most: most.clamp(1, MOST_STEPS) }
+    }
+
+    fn count(&mut self, window_ns: u64) -> Result<(), Error> {
+        self.done += 1;
+        if self.done >= self.most { Err(Error::NotConverged { steps: self.done, window_ns }) } else { Ok(()) }
+    }
 }

@@ -5,6 +5,9 @@ use thiserror::Error;
 /// After so many steps of a search there is no verdict: with a full CPU and jitter there may be no end.
 pub const MOST_STEPS: u32 = 500_000;
 
+/// After so many steps it is asked whether there can be a fixed point at all.
+pub(crate) const STEPS_BEFORE_DOUBT: u32 = 2_000;
+
 /// A reason for "not judged", or an input that describes nothing. Small and `Copy`: every step of a search can end
 /// with it.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]

@@ -5,71 +5,18 @@
 //! one busy window as Lehoczky (RTSS 1990) and Tindell, Burns and Wellings (Real-Time Systems 6(2), 1994).
 
 use crate::arrivals::{Arrivals, Interference};
-use crate::error::{Error, MOST_STEPS};
+use crate::equal_priorities::Equals;
+use crate::error::{Error, MOST_STEPS, STEPS_BEFORE_DOUBT};
+use crate::response::{Extent, Response};
 use crate::supply::Supply;
 use crate::task::Task;
-
-/// After so many steps it is asked whether there can be a fixed point at all.
-const STEPS_BEFORE_DOUBT: u32 = 2_000;
-
-/// What one CPU has to do, overheads included.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Workload {
-    /// The highest priority first.
-    pub tasks: Vec<Task>,
-    /// What comes before all tasks: interrupts.
-    pub interrupts: Vec<Interference>,
-    /// Charged for every arrival of the task's or a higher priority.
-    pub per_arrival_ns: u64,
-    /// Charged once in a busy window.
-    pub per_window_ns: u64,
-}
-
-impl Workload {
-    /// Tasks alone.
-    pub fn without_overheads(tasks: &[Task]) -> Self {
-        Self { tasks: tasks.to_vec(), ..Self::default() }
-    }
-
-    fn demands_until(&self, last: usize) -> Vec<(u64, u64)> {
-        let tasks = self.tasks[..=last].iter();
-        let tasks = tasks.map(|task| (task.cost_ns.saturating_add(self.per_arrival_ns), task.period_ns));
-        tasks.chain(self.interrupts.iter().map(|one| (one.cost_ns, one.period_ns))).collect()
-    }
-}
-
-/// The bound of a task's response time, from arrival to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Response {
-    /// No job takes longer.
-    Bounded(u64),
-    /// The bound, if there is one, is at least this.
-    AtLeast(u64, Error),
-}
-
-impl Response {
-    /// Whether every deadline is met; None if that is not known.
-    pub fn meets(&self, deadline_ns: u64) -> Option<bool> {
-        match *self {
-            Self::Bounded(ns) => Some(ns <= deadline_ns),
-            Self::AtLeast(_, Error::Overloaded) => Some(false),
-            Self::AtLeast(ns, _) => (ns > deadline_ns).then_some(false),
-        }
-    }
-}
+use crate::workload::Workload;
 
 /// Analyses one workload after the other in the same memory.
 #[derive(Clone, Debug, Default)]
 pub struct Solver {
     ahead: Arrivals,
     further: Arrivals,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    /// Only until a deadline is missed.
-    UntilMiss,
-    Whole,
 }
 
 /// What a busy window looks like when the search ends.
@@ -123,7 +70,32 @@ impl Solver {
         let mut blocked = 0;
         self.ahead.clear();
         let mut broken = workload.interrupts.iter().try_for_each(|&one| self.ahead.push(one, window)).err();
-        for (index, task) in workload.tasks.iter().enumerate() {
+        let mut index = 0;
+        while let Some(task) = workload.tasks.get(index) {
+            let group = workload.equals_of(index);
+            if group.len() > 1 {
+                for one in group.clone() {
+                    let least = workload.tasks[one].blocking_ns.saturating_add(workload.tasks[one].cost_ns);
+                    if broken.is_none() && least < blocked {
+                        (window, blocked) = (1, 0);
+                        broken = self.start_over(workload, group.start).err();
+                    }
+                    let search = Equals { workload, group: group.clone(), index: one, supply, extent };
+                    let response = match broken {
+                        Some(error) => Response::AtLeast(window, error),
+                        None => search.response(&self.ahead, &mut self.further, window),
+                    };
+                    if !take(response) {
+                        return;
+                    }
+                }
+                for task in &workload.tasks[group.clone()] {
+                    let cost = task.cost_ns.saturating_add(workload.per_arrival_ns);
+                    broken = broken.or(self.ahead.push(with_cost(task, cost), window).err());
+                }
+                index = group.end;
+                continue;
+            }
             if broken.is_none() && task.blocking_ns.saturating_add(task.cost_ns) < blocked {
                 // The last task was blocked for so long that this one's window may be shorter.
                 window = 1;
@@ -144,6 +116,7 @@ impl Solver {
                 self.ahead.raise_last(task.cost_ns)
             };
             broken = broken.or(counted.err());
+            index += 1;
         }
     }
 

@@ -15,25 +15,44 @@ pub const PARTS_PER_MILLION: u64 = 1_000_000;
 pub enum Margin {
     /// With all costs times this, in millionths, the set is schedulable, and with one millionth more it is not.
     Factor(u64),
+    /// With all costs times this it is schedulable; with one millionth more it is not known, as of an endless busy
+    /// window.
+    AtLeast(u64),
     /// The overheads alone are too much.
     None,
 }
 
 /// Find the largest factor of all costs with which the set is schedulable (the breakdown utilization of Lehoczky,
 /// Sha and Ding, RTSS 1989, is the utilization there). Costs are rounded up to whole nanoseconds.
+///
+/// A factor of which it is not known whether the set is schedulable counts as one with which it is not.
+///
+/// # Errors
+/// Why it is not known with any factor; or of tasks that cannot be.
 pub fn largest_scale(question: &Question<'_>) -> Result<Margin, Error> {
     let fits = |millionths: u64| {
         let Some(tasks) = scaled(question.tasks, millionths) else { return Ok(false) };
         Question { tasks: &tasks, ..*question }.is_schedulable()
     };
+    largest_factor(question.tasks, fits)
+}
+
+/// The largest factor of the costs of `tasks`, in millionths, for which `fits` holds.
+pub(crate) fn largest_factor(tasks: &[Task], fits: impl FnMut(u64) -> Result<bool, Error>) -> Result<Margin, Error> {
     // No cost can exceed its period; with this factor one does.
-    let most = question.tasks.iter().map(|task| {
-        u64::try_from(u128::from(task.period_ns) * u128::from(PARTS_PER_MILLION) / u128::from(task.cost_ns.max(1)))
+    let most = tasks.iter().map(|task| {
+        let most = u128::from(task.period_ns) * u128::from(PARTS_PER_MILLION) / u128::from(task.cost_ns.max(1));
+        u64::try_from(most).unwrap_or(u64::MAX)
     });
-    let Some(too_much) = most.flatten().min().map(|most| most.saturating_add(1)) else {
+    let Some(too_much) = most.min().map(|most| most.saturating_add(1)) else {
         return Ok(Margin::None);
     };
-    Ok(greatest(0, too_much, fits)?.map_or(Margin::None, Margin::Factor))
+    Ok(match greatest(0, too_much, fits)? {
+        None => Margin::None,
+        // A factor that 64 bits do not hold was not tried.
+        Some((millionths, Edge::Known)) if too_much < u64::MAX => Margin::Factor(millionths),
+        Some((millionths, _)) => Margin::AtLeast(millionths),
+    })
 }
 
 /// The tasks with all costs times a factor, at least 1 ns each; None if a cost then exceeds its period.
@@ -67,10 +86,10 @@ pub fn influences(question: &Question<'_>) -> Result<Vec<Influence>, Error> {
 }
 
 /// Find the smallest budget of a periodic resource with which the set is schedulable; None if even the whole CPU
-/// is not enough. The question's own supply does not count.
+/// is not enough. The question's own supply does not count, and a budget of which it is not known is not enough.
 ///
 /// # Errors
-/// As [`Question::is_schedulable`], and [`Error::Supply`] of a period that cannot be.
+/// As of [`largest_scale`], and [`Error::Supply`] of a period that cannot be.
 pub fn smallest_budget(question: &Question<'_>, period_ns: u64) -> Result<Option<u64>, Error> {
     Periodic::new(period_ns, period_ns)?;
     let fits = |spared_ns: u64| {
@@ -78,26 +97,37 @@ pub fn smallest_budget(question: &Question<'_>, period_ns: u64) -> Result<Option
         Question { supply: &supply, ..*question }.is_schedulable()
     };
     // What can be spared is largest where the budget is smallest; sparing everything is never enough.
-    Ok(greatest(0, period_ns, fits)?.map(|spared_ns| period_ns - spared_ns))
+    Ok(greatest(0, period_ns, fits)?.map(|(spared_ns, _)| period_ns - spared_ns))
+}
+
+/// Whether one more is known not to fit.
+pub(crate) enum Edge {
+    Known,
+    Unknown,
 }
 
 /// The largest number from `least` on, below `too_much`, for which `fits` holds; it holds for all smaller ones.
+///
+/// # Errors
+/// That of `least`, or of an input that describes nothing.
 pub(crate) fn greatest(
     least: u64,
     too_much: u64,
     mut fits: impl FnMut(u64) -> Result<bool, Error>,
-) -> Result<Option<u64>, Error> {
+) -> Result<Option<(u64, Edge)>, Error> {
     if least >= too_much || !fits(least)? {
         return Ok(None);
     }
     let (mut good, mut bad) = (least, too_much);
+    let mut edge = Edge::Known;
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;
-        if fits(middle)? {
-            good = middle;
-        } else {
-            bad = middle;
+        match fits(middle) {
+            Ok(true) => good = middle,
+            Ok(false) => (bad, edge) = (middle, Edge::Known),
+            Err(error @ (Error::Task { .. } | Error::Supply(_))) => return Err(error),
+            Err(_) => (bad, edge) = (middle, Edge::Unknown),
         }
     }
-    Ok(Some(good))
+    Ok(Some((good, edge)))
 }

@@ -5,7 +5,7 @@
 
 use crate::edf_blocking::BlockedQuestion;
 use crate::error::Error;
-use crate::margin::{Margin, PARTS_PER_MILLION, greatest, scaled};
+use crate::margin::{Margin, greatest, largest_factor, scaled};
 use crate::task::{LONGEST_NS, Task};
 
 /// What one task may be while all others stay.
@@ -29,7 +29,7 @@ pub fn sensitivity(asked: &BlockedQuestion<'_>, index: usize) -> Result<Sensitiv
         let question = crate::analysis::Question { tasks: &tasks, ..asked.question };
         BlockedQuestion { question, ..*asked }.is_schedulable()
     };
-    let longest_cost_ns = greatest(1, own.period_ns.saturating_add(1), |cost_ns| fits(Task { cost_ns, ..own }))?;
+    let longest_cost_ns = greatest(1, own.period_ns.saturating_add(1), |cost_ns| fits(Task { cost_ns, ..own }))?.map(|(cost_ns, _)| cost_ns);
     let with_period = |period_ns: u64| Task {
         period_ns,
         deadline_ns: if own.deadline_ns == own.period_ns { period_ns } else { own.deadline_ns },
@@ -38,7 +38,7 @@ pub fn sensitivity(asked: &BlockedQuestion<'_>, index: usize) -> Result<Sensitiv
     // How far below the longest the period may be; not below the cost.
     let most = LONGEST_NS - own.cost_ns;
     let shortened = greatest(0, most.saturating_add(1), |by_ns| fits(with_period(LONGEST_NS - by_ns)))?;
-    Ok(Sensitivity { longest_cost_ns, shortest_period_ns: shortened.map(|by_ns| LONGEST_NS - by_ns) })
+    Ok(Sensitivity { longest_cost_ns, shortest_period_ns: shortened.map(|(by_ns, _)| LONGEST_NS - by_ns) })
 }
 
 /// As [`largest_scale`](crate::largest_scale), with blocking under EDF.
@@ -52,11 +52,5 @@ pub fn largest_scale_blocked(asked: &BlockedQuestion<'_>) -> Result<Margin, Erro
         let question = crate::analysis::Question { tasks: &tasks, ..asked.question };
         BlockedQuestion { question, ..*asked }.is_schedulable()
     };
-    let most = tasks.iter().map(|task| {
-        u64::try_from(u128::from(task.period_ns) * u128::from(PARTS_PER_MILLION) / u128::from(task.cost_ns.max(1)))
-    });
-    let Some(too_much) = most.flatten().min().map(|most| most.saturating_add(1)) else {
-        return Ok(Margin::None);
-    };
-    Ok(greatest(0, too_much, fits)?.map_or(Margin::None, Margin::Factor))
+    largest_factor(tasks, fits)
 }

@@ -6,6 +6,7 @@ mod curve;
 mod design;
 mod edf_details;
 mod generators;
+mod independent;
 mod margins;
 mod peer;
 mod rigs;

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use stealtime_schedulability::{
-    Charged, Dedicated, Demand, Interrupts, Overheads, Policy, Question, Task, charge_preemption_centric,
-    deciding_window, demand_verdict, edf_responses,
+    Dedicated, Demand, Error, Interrupts, Overheads, Policy, Question, Task, charge_earliest_deadline, deciding_window,
+    demand_verdict, edf_responses,
 };
 
 use crate::rigs::{Job, Machine, Order, small_overheads, small_set, sporadic};
@@ -48,7 +48,7 @@ fn a_response_under_edf_that_no_synchronous_start_shows() {
     // may go first, and it ends at 7.
     let tasks = [Task::implicit(2, 4), Task::implicit(3, 7)];
     assert_eq!(longest_of_the_last(&tasks), 6);
-    assert_eq!(edf_responses(&tasks)[1], Ok(6));
+    assert_eq!(edf_responses(&tasks, &Dedicated)[1], Ok(6));
 }
 
 #[test]
@@ -56,20 +56,21 @@ fn an_overload_has_no_deciding_window() {
     let tasks = [Task::implicit(3, 4), Task::implicit(3, 4)];
     let question = Question {
         tasks: &tasks,
+        levels: &[],
         overheads: Overheads::default(),
         interrupts: Interrupts::Here,
         policy: Policy::EarliestDeadlineFirst,
         supply: &Dedicated,
     };
     let details = question.demand_details(&Demand::Overloaded).unwrap();
-    assert_eq!((details.deciding, details.responses), (Ok(None), None));
+    assert_eq!((details.deciding, details.responses), (Ok(None), vec![Err(Error::Overloaded); 2]));
 }
 
 proptest! {
     #[test]
     fn without_jitter_the_longest_response_is_reached(tasks in small_set(4, 0)) {
         prop_assume!(utilization(&tasks) < 0.9);
-        let bound = *edf_responses(&tasks).last().unwrap();
+        let bound = *edf_responses(&tasks, &Dedicated).last().unwrap();
         prop_assert_eq!(bound, Ok(longest_of_the_last(&tasks)));
     }
 
@@ -82,7 +83,7 @@ proptest! {
         prop_assume!(utilization(&tasks) < 0.97);
         let jobs = sporadic(&tasks, 0, UNTIL, seed, lazy);
         let (longest, _) = machine(Overheads::default()).run(&jobs, tasks.len(), HORIZON).unwrap();
-        for (bound, seen) in edf_responses(&tasks).into_iter().zip(longest) {
+        for (bound, seen) in edf_responses(&tasks, &Dedicated).into_iter().zip(longest) {
             prop_assert!(seen <= bound.unwrap(), "{seen} > {bound:?}");
         }
     }
@@ -100,17 +101,16 @@ proptest! {
             .collect();
         let question = Question {
             tasks: &tasks,
+            levels: &[],
             overheads,
             interrupts: Interrupts::Here,
             policy: Policy::EarliestDeadlineFirst,
             supply: &Dedicated,
         };
-        let Charged::Tasks(charged) = charge_preemption_centric(&tasks, &overheads, Interrupts::Here).unwrap() else {
-            return Ok(());
-        };
-        prop_assume!(utilization(&charged) < 0.97);
+        let charged = charge_earliest_deadline(&tasks, &overheads, Interrupts::Here).unwrap();
+        prop_assume!(utilization(&charged.tasks) + 0.3 < 0.97);
         let verdict = demand_verdict(&charged, &Dedicated).unwrap();
-        let bounds = question.demand_details(&verdict).unwrap().responses.unwrap();
+        let bounds = question.demand_details(&verdict).unwrap().responses;
         let jobs = sporadic(&tasks, overheads.event_latency_ns, UNTIL, seed, lazy);
         let (longest, _) = machine(overheads).run(&jobs, tasks.len(), HORIZON).unwrap();
         for (bound, seen) in bounds.into_iter().zip(longest) {
@@ -121,7 +121,7 @@ proptest! {
     #[test]
     fn responses_and_the_demand_test_agree(tasks in small_set(4, 6)) {
         prop_assume!(utilization(&tasks) < 0.97);
-        let meets = edf_responses(&tasks).into_iter().zip(&tasks).all(|(bound, task)| bound.unwrap() <= task.deadline_ns);
+        let meets = edf_responses(&tasks, &Dedicated).into_iter().zip(&tasks).all(|(bound, task)| bound.unwrap() <= task.deadline_ns);
         prop_assert_eq!(demand_verdict(&tasks, &Dedicated).unwrap() == Demand::Met, meets);
     }
 

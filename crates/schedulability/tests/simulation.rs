@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use stealtime_schedulability::{
-    Accounting, Charged, Dedicated, Demand, Interrupts, Observed, Overhead, Overheads, Periodic, Response, Solver,
-    Supply, Task, Workload, charge_fixed_priority, charge_preemption_centric, demand_verdict,
+    Accounting, Dedicated, Demand, Interrupts, Observed, Overhead, Overheads, Periodic, Response, Solver, Supply, Task,
+    Workload, charge_earliest_deadline, charge_fixed_priority, demand_verdict,
 };
 
 use crate::rigs::{Machine, Order, small_overheads, small_set, sporadic};
@@ -228,9 +228,7 @@ proptest! {
         // Short periods leave no room for overheads of a unit each.
         let longer = |task: &Task| Task { period_ns: 4 * task.period_ns, deadline_ns: 4 * task.deadline_ns, ..*task };
         let tasks: Vec<Task> = tasks.iter().map(longer).collect();
-        let Charged::Tasks(charged) = charge_preemption_centric(&tasks, &overheads, Interrupts::Here).unwrap() else {
-            return Ok(());
-        };
+        let charged = charge_earliest_deadline(&tasks, &overheads, Interrupts::Here).unwrap();
         prop_assume!(demand_verdict(&charged, &Dedicated) == Ok(Demand::Met));
         let machine = Machine { order: Order::EarliestDeadline, overheads, serves: &|_| true };
         let jobs = sporadic(&tasks, overheads.event_latency_ns, UNTIL, seed, lazy);
@@ -261,9 +259,9 @@ proptest! {
                 (Response::Bounded(_), Response::AtLeast(..)) => {}
             }
         }
-        let accepted = |overheads: &Overheads| match charge_preemption_centric(&tasks, overheads, interrupts).unwrap() {
-            Charged::Tasks(tasks) => demand_verdict(&tasks, &Dedicated).map(|verdict| verdict == Demand::Met),
-            Charged::NothingLeft => Ok(false),
+        let accepted = |overheads: &Overheads| {
+            let workload = charge_earliest_deadline(&tasks, overheads, interrupts).unwrap();
+            demand_verdict(&workload, &Dedicated).map(|verdict| verdict == Demand::Met)
         };
         prop_assert!(accepted(&overheads) != Ok(false) || accepted(&larger) != Ok(true));
     }

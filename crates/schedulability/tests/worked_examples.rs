@@ -1,9 +1,8 @@
 //! Published examples, to the last unit, and the cases that other tools decide wrongly.
 
 use stealtime_schedulability::{
-    Accounting, Charged, Constrained, Dedicated, Demand, Interference, Interrupts, Overheads, Periodic, Policy,
-    Question, Response, Solver, Supply, Task, Verdict, Workload, charge_fixed_priority, charge_preemption_centric,
-    demand_verdict,
+    Accounting, Constrained, Dedicated, Demand, Error, Interference, Interrupts, Overheads, Periodic, Policy, Question,
+    Response, Solver, Supply, Task, Verdict, Workload, charge_earliest_deadline, charge_fixed_priority, demand_verdict,
 };
 
 fn responses(tasks: &[Task]) -> Vec<Response> {
@@ -105,25 +104,8 @@ fn overheads_are_charged_as_in_schedcat() {
     assert_eq!(workload.interrupts, [source(2, 1_000), source(3, 10_000), source(3, 20_000)]);
     let charged: Vec<(u64, u64)> = workload.tasks.iter().map(|task| (task.cost_ns, task.jitter_ns)).collect();
     assert_eq!(charged, [(1_014, 13), (2_014, 13)]);
-
-    // In microseconds s = 0.99755, c_pre = 8.0442, costs 1032.579 and 2035.035; here in nanoseconds.
-    let nanoseconds = |ns: u64| ns * 1_000;
-    let in_ns = Overheads {
-        event_latency_ns: nanoseconds(10),
-        release_ns: nanoseconds(3),
-        scheduling_ns: nanoseconds(5),
-        context_switch_ns: nanoseconds(2),
-        tick_ns: nanoseconds(2),
-        tick_period_ns: nanoseconds(1_000),
-        ..Overheads::default()
-    };
-    let tasks = implicit(&[(nanoseconds(1_000), nanoseconds(10_000)), (nanoseconds(2_000), nanoseconds(20_000))]);
-    let Charged::Tasks(charged) = charge_preemption_centric(&tasks, &in_ns, Interrupts::Here).unwrap() else {
-        panic!("something is left");
-    };
-    let found: Vec<(u64, u64, u64)> =
-        charged.iter().map(|task| (task.cost_ns, task.period_ns, task.deadline_ns)).collect();
-    assert_eq!(found, [(1_032_579, 9_990_000, 9_990_000), (2_035_035, 19_990_000, 19_990_000)]);
+    // Under EDF nothing else is charged: who runs next changes neither interrupts nor switches.
+    assert_eq!(charge_earliest_deadline(&tasks, &overheads, Interrupts::Here), Ok(workload));
 }
 
 #[test]
@@ -142,19 +124,15 @@ fn interrupts_on_another_cpu_delay_the_release_and_take_no_time_here() {
     let workload = charge_fixed_priority(&tasks, &overheads, Interrupts::OnAnotherCpu, Accounting::Job).unwrap();
     assert_eq!(workload.interrupts, [Interference { cost_ns: 2_000, period_ns: 1_000_000, jitter_ns: 10_000 }]);
     assert_eq!((workload.tasks[0].cost_ns, workload.tasks[0].jitter_ns), (1_014_000, 17_000));
-    // By hand: s = 0.998, c = 2,020 / s, C' = 1,014,000 / s + 2 c + 4,000 + 3,000 = 1,027,080.16.
-    let charged = charge_preemption_centric(&tasks, &overheads, Interrupts::OnAnotherCpu).unwrap();
-    let Charged::Tasks(charged) = charged else { panic!("something is left") };
-    assert_eq!((charged[0].cost_ns, charged[0].period_ns), (1_027_081, 9_990_000));
 }
 
 #[test]
 fn an_interrupt_that_takes_the_whole_cpu_leaves_nothing() {
     let overheads = Overheads { tick_ns: 1_000, tick_period_ns: 1_000, ..Overheads::default() };
     let tasks = implicit(&[(1, 10_000)]);
-    assert_eq!(charge_preemption_centric(&tasks, &overheads, Interrupts::Here), Ok(Charged::NothingLeft));
     let workload = charge_fixed_priority(&tasks, &overheads, Interrupts::Here, Accounting::Job).unwrap();
     assert_eq!(Solver::default().meets_all(&workload, &Dedicated), Ok(false));
+    assert_eq!(demand_verdict(&workload, &Dedicated), Ok(Demand::Overloaded));
 }
 
 #[test]
@@ -174,6 +152,28 @@ fn reservations_that_cannot_be_are_refused() {
     assert!(Periodic::new(5, 6).is_err());
     assert!(Constrained::new(10, 5, 4).is_err());
     assert!(Constrained::new(10, 5, 11).is_err());
+}
+
+#[test]
+fn equal_priorities_wait_for_what_came_before() {
+    // With one below them; as a higher priority the second would make the first take 7.
+    let tasks = [Task::implicit(5, 20), Task { deadline_ns: 8, ..Task::implicit(1, 4) }, Task::implicit(2, 40)];
+    let workload = Workload { levels: vec![1, 1, 2], ..Workload::without_overheads(&tasks) };
+    let mut found = Vec::new();
+    Solver::default().responses(&workload, &Dedicated, &mut found);
+    // The last: 2 + 5 + 2, then one more of the second.
+    assert_eq!(found, [6, 6, 10].map(Response::Bounded));
+    assert_eq!(Solver::default().meets_all(&workload, &Dedicated), Ok(true));
+}
+
+#[test]
+fn equals_that_overload_have_no_bound_and_those_above_do() {
+    let tasks = [Task::implicit(1, 10), Task::implicit(6, 10), Task::implicit(6, 10)];
+    let workload = Workload { levels: vec![1, 2, 2], ..Workload::without_overheads(&tasks) };
+    let mut found = Vec::new();
+    Solver::default().responses(&workload, &Dedicated, &mut found);
+    assert_eq!(found[0], Response::Bounded(1));
+    assert!(found[1..].iter().all(|one| matches!(one, Response::AtLeast(_, Error::Overloaded))), "{found:?}");
 }
 
 #[test]
@@ -200,6 +200,7 @@ fn an_overloaded_task_has_no_bound_and_those_before_it_do() {
 fn blocking_is_not_overlooked_under_edf() {
     let question = Question {
         tasks: &[Task { blocking_ns: 1, ..Task::implicit(1, 10) }],
+        levels: &[],
         overheads: Overheads::default(),
         interrupts: Interrupts::Here,
         policy: Policy::EarliestDeadlineFirst,
@@ -213,6 +214,7 @@ fn numbers_that_cannot_be_are_errors() {
     let ask = |task: Task| {
         let question = Question {
             tasks: &[Task::implicit(1, 10), task],
+            levels: &[],
             overheads: Overheads::default(),
             interrupts: Interrupts::Here,
             policy: Policy::FixedPriority(Accounting::Job),
@@ -224,7 +226,6 @@ fn numbers_that_cannot_be_are_errors() {
     for wrong in [
         Task::implicit(1, 0),
         Task::implicit(0, 10),
-        Task::implicit(11, 10),
         Task { deadline_ns: 0, ..Task::implicit(1, 10) },
         Task::implicit(1, u64::MAX),
         Task { jitter_ns: u64::MAX, ..Task::implicit(1, 10) },

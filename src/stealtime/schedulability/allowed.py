@@ -105,7 +105,7 @@ def _allowed(file: TaskFile, cpu: int, terms: Terms, allowance: Allowance) -> Al
     judged = judge(tasks, question, terms.policy)
     because, factor, budget = judged.because, None, None
     try:
-        factor = margin_of(tasks, question)
+        factor, _ = margin_of(tasks, question)
         if terms.budget_period_ns is not None:
             budget = least_budget_of(tasks, question, terms.budget_period_ns)
     except ValueError as error:

@@ -1,5 +1,6 @@
 """From a task file to the document: each CPU is one question to the analysis."""
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,7 +23,7 @@ from stealtime.schedulability.document import (
 from stealtime.schedulability.overheads import NO_OVERHEADS, OverheadModel
 from stealtime.schedulability.reservation import ROOT_DOMAIN, Reservation
 from stealtime.schedulability.supply import DEDICATED, Supply
-from stealtime.schedulability.task_file import TaskFile, TaskTable
+from stealtime.schedulability.task_file import HIGHEST_PRIORITY, TaskFile, TaskTable
 from stealtime.vocabulary.errors import ExitCode, UsageError
 from stealtime.vocabulary.quantities import format_duration
 
@@ -35,7 +36,7 @@ CorePolicy = Literal["fixed-priority by job", "fixed-priority by stretch", "edf"
 _BOUNDS: dict[tuple[Policy, Accounting | None], str] = {
     ("fixed-priority", "job"): "response-time analysis with jitter, overheads charged per job (SchedCAT)",
     ("fixed-priority", "stretch"): "response-time analysis with jitter, overheads charged per stretch (PROSA)",
-    ("edf", None): "processor demand and responses (Spuri), overheads charged preemption-centrically (SchedCAT)",
+    ("edf", None): "processor demand and responses (Spuri) with interrupts as demand, overheads charged per job",
 }
 _EXIT_CODES: dict[Verdict, ExitCode] = {
     "schedulable": ExitCode.FINE,
@@ -146,7 +147,7 @@ def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> C
             reasons.append(str(error))
             return None
 
-    margin = known(lambda: margin_of(tasks, question))
+    margin, is_largest = known(lambda: margin_of(tasks, question)) or (None, True)
     influences = known(lambda: influences_of(tasks, question)) or []
     period_ns = terms.budget_period_ns
     # The supply that was given does not count: another one is sought.
@@ -162,6 +163,7 @@ def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> C
         demand=judged.demand,
         demand_because=judged.demand_because,
         cost_factor=factor_of(margin),
+        cost_factor_is_lower_bound=not is_largest,
         overheads=tuple(
             InfluenceDocument(overhead=name, overhead_ns=ns, cost_factor_without=factor_of(without))
             for name, ns, without in influences
@@ -183,12 +185,21 @@ def question_of(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int])
             else server.as_interference
             for task, blocked in zip(tasks, blocking, strict=True)
         ],
+        "levels": [] if terms.policy == "edf" else _levels(tasks),
         "overheads": list(overheads.items()),
         "tick_period_ns": terms.overheads.tick_period_ns,
         "interrupts": terms.interrupts,
         "policy": core_policy(terms.policy, terms.accounting),
         "supply": terms.supply.for_core(),
     }
+
+
+def _levels(tasks: list[TaskTable]) -> list[int]:
+    """Give the priority of each task; reservations are above them. None where the order of the tasks is that of them."""
+    if all(task.priority is None for task in tasks):
+        return []
+    above = itertools.count(HIGHEST_PRIORITY + 1)
+    return [next(above) if task.priority is None else task.priority for task in tasks]
 
 
 def judge(tasks: list[TaskTable], question: "QuestionDict", policy: Policy) -> Judged:
@@ -236,15 +247,15 @@ def levels_in(tasks: list[TaskTable], question: "QuestionDict") -> list[tuple[in
     return levels_of_windows(tasks, dict(question["overheads"])) if question["policy"] == "edf" else []
 
 
-def margin_of(tasks: list[TaskTable], question: "QuestionDict") -> int | None:
-    """Find the largest factor of all costs, in millionths; None: not even 0.
+def margin_of(tasks: list[TaskTable], question: "QuestionDict") -> tuple[int | None, bool]:
+    """Find the largest factor of all costs, in millionths (None: not even 0), and whether a larger one is known to fail.
 
     Raises:
         ValueError: It is not judged; the message says why.
     """
     _refuse_reservations(tasks)
     levels = levels_in(tasks, question)
-    return _core.blocked_cost_margin(question, levels) if levels else _core.cost_margin(question)
+    return _core.blocked_cost_margin(question, levels) if levels else _core.cost_margin_and_edge(question)
 
 
 def influences_of(tasks: list[TaskTable], question: "QuestionDict") -> list[tuple[str, int, int | None]]:
@@ -260,7 +271,7 @@ def influences_of(tasks: list[TaskTable], question: "QuestionDict") -> list[tupl
     found = []
     for name, ns in present:
         without: QuestionDict = {**question, "overheads": [one for one in present if one[0] != name]}
-        found.append((name, ns, margin_of(tasks, without)))
+        found.append((name, ns, margin_of(tasks, without)[0]))
     return found
 
 
@@ -333,7 +344,8 @@ def _task(task: TaskTable, response: tuple[int | None, int, tuple[bool, str] | N
         deadline_ns=task.deadline_ns,
         jitter_ns=task.jitter or 0,
         response_ns=bound,
-        at_least_ns=None if bound is not None else at_least,
+        at_least_ns=None if bound is not None or overloaded else at_least,
+        unbounded=overloaded,
         verdict=verdict,
         because=because,
     )
@@ -341,6 +353,8 @@ def _task(task: TaskTable, response: tuple[int | None, int, tuple[bool, str] | N
 
 def _why_missed(task: TaskDocument) -> str:
     deadline = format_duration(task.deadline_ns)
+    if task.unbounded:
+        return f"the response of {task.name} is unbounded: {task.because}"
     if task.response_ns is None:
         return f"{task.name} may respond after more than its deadline of {deadline}: {task.because}"
     return f"{task.name} may respond after {wording.duration(task.response_ns)}, its deadline is {deadline}"
@@ -352,14 +366,13 @@ def _demand(tasks: list[TaskTable], question: "QuestionDict") -> Judged:
         answer = _core.analyze_tasks(question)
     except ValueError as error:
         return Judged("not judged", str(error), unjudged)
-    found = answer["responses"]
-    documents = unjudged if found is None else tuple(_task(task, one) for task, one in zip(tasks, found, strict=True))
+    documents = tuple(_task(task, one) for task, one in zip(tasks, answer["responses"] or [], strict=True))
     window = None if answer["deciding"] is None else _window(*answer["deciding"])
     because = answer["deciding_because"]
     if answer["demand"] == "met":
         return Judged("schedulable", None, documents, window, because)
     if window is None:
-        return Judged("not schedulable", "the tasks and overheads demand more than the CPU supplies", documents, None)
+        return Judged("not schedulable", "the tasks and overheads demand more than the CPU supplies", documents)
     why = (
         f"in a window of {wording.duration(window.window_ns)} jobs of {wording.duration(window.demand_ns)} are due, "
         f"and only {wording.duration(window.service_ns)} is certain"

@@ -149,21 +149,26 @@ def _cost(points: Sequence[CurvePoint], number: int) -> tuple[float | None, floa
 
     Every set is analysed under both, and what is schedulable with overheads or on a share is so without: the sets that
     are lost are a share of their own. Its Wilson intervals at the single utilizations are put together as Zou, Huang
-    and Zhang do for a sum of independent shares (Computational Statistics & Data Analysis 53, 2009; MOVER).
+    and Zhang do for a sum of independent shares (Computational Statistics & Data Analysis 53, 2009; MOVER). A set that
+    is not judged is schedulable at one end of the interval, and not at the other.
     """
-    if number == 0 or any(point.conditions[which].not_judged for point in points for which in (0, number)):
-        return (0.0, 0.0, 0.0) if number == 0 else (None, None, None)
+    if number == 0:
+        return 0.0, 0.0, 0.0
     whole = sum(point.utilization for point in points)
-    cost = below = above = 0.0
+    cost = least = most = below = above = 0.0
     for point in points:
         first, other = point.conditions[0], point.conditions[number]
-        lost = first.schedulable - other.schedulable
-        low, high = wilson(lost, first.sets)
-        weight, share = point.utilization / whole, lost / first.sets
-        cost += weight * share
-        below += (weight * (share - low)) ** 2
-        above += (weight * (high - share)) ** 2
-    return cost, cost - math.sqrt(below), cost + math.sqrt(above)
+        if first.schedulable_share is None or other.schedulable_share is None:
+            return None, None, None
+        weight = point.utilization / whole
+        cost += weight * (first.schedulable_share - other.schedulable_share)
+        fewest = max(0, first.schedulable - other.schedulable - other.not_judged)
+        largest = min(first.sets, first.schedulable + first.not_judged - other.schedulable)
+        least += weight * fewest / first.sets
+        most += weight * largest / first.sets
+        below += (weight * (fewest / first.sets - wilson(fewest, first.sets)[0])) ** 2
+        above += (weight * (wilson(largest, first.sets)[1] - largest / first.sets)) ** 2
+    return cost, min(cost, least - math.sqrt(below)), max(cost, most + math.sqrt(above))
 
 
 def _half(points: Sequence[CurvePoint], number: int) -> float | None:

@@ -23,11 +23,13 @@ class TaskDocument(Model):
     deadline_ns: int
     jitter_ns: int
     response_ns: int | None
-    """The bound of the response time, from arrival to end; null where there is none, and under EDF on a share."""
+    """The bound of the response time, from arrival to end; null where there is none."""
     at_least_ns: int | None
-    """What a bound that was not found is at least."""
+    """What a bound that was not found is at least; null where there is a bound, and where there can be none."""
+    unbounded: bool = False
+    """There is no bound: tasks and overheads demand more in the long run than the CPU supplies."""
     verdict: TaskVerdict | None
-    """null under EDF where there are no responses: it is judged as a whole."""
+    """null under EDF where nothing is known of responses."""
     because: str | None
     """Why there is no bound."""
     reservation: str | None = None
@@ -47,7 +49,7 @@ class DemandDocument(Model):
     window_ns: int
     """From when all tasks are released, each as late as it may be, to a deadline."""
     demand_ns: int
-    """Due in it, with overheads."""
+    """Due in it, with overheads: jobs, and the interrupts until they are done."""
     service_ns: int
     """Certainly served in it."""
     slack_ns: int
@@ -106,6 +108,8 @@ class CpuDocument(Model):
     cost_factor: float | None
     """The largest factor of all costs with which the set is schedulable, in steps of a millionth; null: there is
     none, or it is not judged."""
+    cost_factor_is_lower_bound: bool = False
+    """With a larger factor it is not known: the analysis then ends without a verdict."""
     overheads: tuple[InfluenceDocument, ...]
     dominant_overhead: str | None
     """The one without which the margin is largest; null where none takes anything."""
@@ -227,9 +231,9 @@ class WeightedDocument(Model):
     schedulability: float | None
     """null: at some utilization no set is judged."""
     cost: float | None
-    """How much less that is than that of the first condition; null: of some set it is not known."""
+    """How much less that is than that of the first condition; null: at some utilization no set is judged."""
     cost_low: float | None
-    """The ends of the cost's confidence interval."""
+    """The ends of the cost's confidence interval; sets that are not judged are schedulable at one, not at the other."""
     cost_high: float | None
     half_utilization: float | None
     """Up to which utilization at least half of the sets are schedulable, between points by a line; null: nowhere, or

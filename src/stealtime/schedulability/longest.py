@@ -1,4 +1,4 @@
-"""The longest time that the analysis reckons with: 104 days, so that sums of thousands of them fit into 64 bits."""
+"""The longest time that the analysis reckons with: some 9 years; sums are checked."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from pydantic import AfterValidator
 
 from stealtime.vocabulary.quantities import NANOSECONDS, DurationNs, format_duration
 
-LONGEST_NS = 1 << 53
+LONGEST_NS = 1 << 58
 """As of ``crates/schedulability/src/task.rs``."""
 
 

@@ -36,7 +36,8 @@ class TaskTable(Table):
     blocking: AnalysedNs | None = None
     """The most that a job waits for a resource that lower priorities hold; none if left out."""
     priority: Annotated[int, Field(ge=LOWEST_PRIORITY, le=HIGHEST_PRIORITY)] | None = None
-    """As of SCHED_FIFO: a higher number goes first. For all tasks or for none; without, shorter deadlines go first."""
+    """As of SCHED_FIFO: a higher number goes first, and of equal ones the job that came first. For all tasks or for
+    none; without, shorter deadlines go first."""
     cpu: Annotated[int, Field(ge=0)] = 0
     """Where it runs; it never migrates."""
     resources: dict[str, AnalysedNs] = Field(default_factory=dict)
@@ -135,15 +136,7 @@ class TaskFile(Table):
         if with_priority and len(with_priority) < len(fixed):
             without = next(task.name for task in fixed if task.priority is None)
             raise ValueError(f"the task {without!r} has no priority and {with_priority[0].name!r} has one")
-        for cpu in self.cpus():
-            here = self.on(cpu)
-            _no_duplicates(
-                f"tasks of CPU {cpu} have the priority", [task.priority for task in here if task.priority is not None]
-            )
         for task in self.tasks:
-            if task.cost > task.period:
-                cost, period = format_duration(task.cost), format_duration(task.period)
-                raise ValueError(f"the task {task.name!r} has a cost of {cost}, which exceeds its period of {period}")
             for name, length in task.resources.items():
                 if length > task.cost:
                     raise ValueError(
@@ -158,10 +151,6 @@ class TaskFile(Table):
                     f"the resource {name!r} is shared by {first.name!r} of CPU {first.cpu} and {other.name!r} of CPU "
                     f"{other.cpu}: blocking across CPUs is not analysed"
                 )
-        for cpu in self.cpus():
-            utilization = sum((task.utilization for task in self.on(cpu)), Fraction(0))
-            if utilization > 1:
-                raise ValueError(f"the tasks of CPU {cpu} have a utilization of {_above_one(utilization)}, more than 1")
         return self
 
     def cpus(self) -> list[int]:
@@ -257,16 +246,7 @@ def _line(key: str, value: object) -> str:
     return f"{key} = {value!r}"
 
 
-def _above_one(utilization: Fraction) -> str:
-    """Write it with as many places as show that it is above 1."""
-    for places in range(3, 19):
-        text = f"{float(utilization):.{places}f}"
-        if float(text) > 1:
-            return text
-    return "1 and a little"
-
-
-def _no_duplicates(what: str, values: list[object] | list[str] | list[int]) -> None:
+def _no_duplicates(what: str, values: list[str]) -> None:
     value, count = Counter(values).most_common(1)[0] if values else (None, 0)
     if count > 1:
         raise ValueError(f"{count} {what} {value!r}")

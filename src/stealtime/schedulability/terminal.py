@@ -17,7 +17,6 @@ from stealtime.schedulability.document import (
     TaskDocument,
     Verdict,
 )
-from stealtime.schedulability.supply import DEDICATED
 from stealtime.vocabulary.quantities import format_duration
 
 _STYLES: dict[Verdict, str] = {"schedulable": "green", "not schedulable": "bold red", "not judged": "magenta"}
@@ -113,8 +112,10 @@ def _signed(more_ns: int, of_ns: int) -> str:
 
 def _response(task: TaskDocument) -> tuple[str, str, str]:
     mark = "" if task.verdict == "meets its deadline" else str(task.verdict)
+    if task.unbounded:
+        return "unbounded", "-", mark
     if task.response_ns is None:
-        return f"> {wording.duration(task.at_least_ns or 0)}", "-", mark
+        return f"> {wording.duration(task.at_least_ns)}" if task.at_least_ns else "-", "-", mark
     slack = task.deadline_ns - task.response_ns
     return wording.duration(task.response_ns), ("-" if slack < 0 else "") + wording.duration(abs(slack)), mark
 
@@ -122,7 +123,7 @@ def _response(task: TaskDocument) -> tuple[str, str, str]:
 def _lines(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
     yield f"utilization of the tasks: {cpu.utilization_percent:.1f} %"
     if document.policy == "edf":
-        yield from _demand(cpu, document)
+        yield from _demand(cpu)
     if cpu.margin_because is not None:
         yield f"margin: not judged, because {cpu.margin_because}"
     elif cpu.cost_factor is None:
@@ -130,7 +131,8 @@ def _lines(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
     else:
         percent = (cpu.cost_factor - 1) * 100
         word = f"may grow by {percent:.1f} %" if percent >= 0 else f"must shrink by {-percent:.1f} %"
-        yield f"margin: all costs {word} (factor {cpu.cost_factor:.4f})"
+        more = "; of larger factors it is not known" if cpu.cost_factor_is_lower_bound else ""
+        yield f"margin: all costs {word} (factor {cpu.cost_factor:.4f}){more}"
     for one in cpu.overheads:
         name = one.overhead.replace("_", " ")
         factor = "no margin even" if one.cost_factor_without is None else f"factor {one.cost_factor_without:.4f}"
@@ -162,7 +164,7 @@ def _allowed_table(allowed: Sequence[AllowedDocument], budget_period_ns: int | N
     return table
 
 
-def _demand(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
+def _demand(cpu: CpuDocument) -> Iterator[str]:
     one = cpu.demand
     if one is not None:
         window, demand, service = map(wording.duration, (one.window_ns, one.demand_ns, one.service_ns))
@@ -171,8 +173,6 @@ def _demand(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
         yield f"{which}: {window}, in which {demand} is due and {service} is certain: slack {slack}"
     elif cpu.demand_because is not None:
         yield f"tightest window: not found, because {cpu.demand_because}"
-    if document.supply != DEDICATED.text:
-        yield "responses: under EDF they are bounded on a dedicated CPU alone"
 
 
 def _chain_table(document: AnalysisDocument) -> Table:

@@ -1,6 +1,6 @@
 //! A CPU of one's own.
 
-use super::Supply;
+use super::{Linear, Supply};
 use crate::error::Error;
 use crate::utilization::exceeds_one;
 
@@ -25,5 +25,9 @@ impl Supply for Dedicated {
 
     fn is_dedicated(&self) -> bool {
         true
+    }
+
+    fn linear_bound(&self) -> Option<Linear> {
+        Linear::new(1, 1, 0).ok()
     }
 }

@@ -9,9 +9,9 @@ use crate::utilization::exceeds_one;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_field_names)] // each with its unit
 pub struct Linear {
-    service_ns: u64,
-    span_ns: u64,
-    delay_ns: u64,
+    pub(crate) service_ns: u64,
+    pub(crate) span_ns: u64,
+    pub(crate) delay_ns: u64,
 }
 
 impl Linear {
@@ -45,5 +45,9 @@ impl Supply for Linear {
         let mut all = pairs.to_vec();
         all.push((self.span_ns - self.service_ns, self.span_ns));
         !exceeds_one(&all)
+    }
+
+    fn linear_bound(&self) -> Option<Linear> {
+        Some(*self)
     }
 }

@@ -32,4 +32,9 @@ pub trait Supply {
     fn is_dedicated(&self) -> bool {
         false
     }
+
+    /// A share after a delay that is never more than this supply, of the same long-run share; None where none is known.
+    fn linear_bound(&self) -> Option<Linear> {
+        None
+    }
 }

@@ -1,6 +1,6 @@
 //! Reservations: a budget in every period.
 
-use super::Supply;
+use super::{Linear, Supply};
 use crate::error::Error;
 use crate::utilization::exceeds_one;
 
@@ -32,6 +32,10 @@ impl Supply for Periodic {
     fn carries(&self, pairs: &[(u64, u64)]) -> bool {
         self.0.carries(pairs)
     }
+
+    fn linear_bound(&self) -> Option<Linear> {
+        self.0.linear_bound()
+    }
 }
 
 /// `budget` in every `period`, within `deadline` of its begin, as `SCHED_DEADLINE` gives it to a vCPU's thread.
@@ -60,7 +64,7 @@ impl Constrained {
             return Err(Error::Supply("the deadline exceeds the period"));
         }
         if period_ns > crate::LONGEST_NS {
-            return Err(Error::Supply("the period exceeds 104 days"));
+            return Err(Error::Supply("the period exceeds 3336 days"));
         }
         Ok(Self { period_ns, budget_ns, blackout_ns: (period_ns - budget_ns) + (deadline_ns - budget_ns) })
     }
@@ -88,5 +92,10 @@ impl Supply for Constrained {
         let mut all = pairs.to_vec();
         all.push((self.period_ns - self.budget_ns, self.period_ns));
         !exceeds_one(&all)
+    }
+
+    fn linear_bound(&self) -> Option<Linear> {
+        // After the blackout each budget comes at its period's begin: the line touches the supply there.
+        Linear::new(self.budget_ns, self.period_ns, self.blackout_ns).ok()
     }
 }

@@ -1,5 +1,7 @@
 //! An exact simulator in unit steps, and small random sets for it.
 
+pub mod judging;
+
 use proptest::prelude::*;
 use stealtime_schedulability::{Overheads, Task};
 

@@ -1,4 +1,5 @@
-"""What an eye sees of a page at once: text that is cut off, lies over other text or is faint, columns that are gone.
+"""What an eye sees of a page at once: text that is cut off, lies over other text or is faint, columns that are gone,
+pictures that are not whole or whose letters are too small to be read.
 
 The page is measured as it stands, with all figures drawn. A rectangle counts as far as no box around it clips it.
 """
@@ -103,14 +104,47 @@ _LOOK = """() => {
       overlapping.push(`${tool.className || tool.textContent} | ${text.words}`);
     }
   }
-  const cutColumns = [...document.querySelectorAll(".scroll")].filter(isShown)
-    .filter((box) => box.scrollWidth > box.clientWidth + 1)
+  const scrolling = [...document.querySelectorAll(".scroll")].filter(isShown)
+    .filter((box) => box.scrollWidth > box.clientWidth + 1);
+  const cutColumns = scrolling
     .map((box) => `${box.getAttribute("aria-label")}: ${box.scrollWidth} in ${box.clientWidth} px`);
+  const unfoldedColumns = cutColumns.filter((_, index) => !scrolling[index].closest("details"));
+  const pictures = [...document.querySelectorAll("svg[role=img], .plot, .dots")].filter(isShown)
+    .filter((one) => !one.parentElement.closest("svg, .plot"));
+  const nameOf = (one) => (one.getAttribute("aria-label") ?? one.getAttribute("class") ?? one.tagName).slice(0, 60);
+  const halved = [];
+  const small = [];
+  const LEAST = 10;
+  for (const picture of pictures) {
+    for (let box = picture; box && box.tagName !== "MAIN"; box = box.parentElement) {
+      if (box.scrollWidth <= box.clientWidth + 1) continue;
+      halved.push(`${nameOf(picture)}: ${box.scrollWidth} in ${box.clientWidth} px of ${box.tagName}.${box.className}`);
+    }
+    const frame = picture.getBoundingClientRect();
+    if (frame.left < 0 || frame.right > window.innerWidth + 1) halved.push(`${nameOf(picture)}: beyond the window`);
+    const walk = document.createTreeWalker(picture, NodeFilter.SHOW_TEXT);
+    for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+      const holder = node.parentElement.closest("text") ?? node.parentElement;
+      if (!node.textContent.trim() || holder.closest("title, style") || !isShown(holder)) continue;
+      const words = `${nameOf(picture)}: ${node.textContent.trim().slice(0, 40)}`;
+      const drawn = holder instanceof SVGElement ? holder.getScreenCTM() : { a: 1, b: 0 };
+      const scale = Math.hypot(drawn.a, drawn.b);
+      const size = parseFloat(getComputedStyle(node.parentElement).fontSize) * scale;
+      if (size < LEAST) small.push(`${words}: ${size.toFixed(1)} px`);
+      const own = holder.getBoundingClientRect();
+      const isOutside = own.left < frame.left - 1 || own.right > frame.right + 1
+        || own.top < frame.top - 1 || own.bottom > frame.bottom + 1;
+      if (own.width >= 1 && isOutside) halved.push(`${words}: beyond its picture`);
+    }
+  }
   const boxless = [...document.querySelectorAll("table")].filter(isShown)
     .filter((table) => !table.closest(".scroll"))
     .filter((table) => table.scrollWidth > table.parentElement.clientWidth + 1)
     .map((table) => table.className);
-  return { cut, overlapping, cutColumns, boxless, texts: texts.length, width: document.documentElement.scrollWidth };
+  return {
+    cut, overlapping, cutColumns, unfoldedColumns, boxless, halved, small, pictures: pictures.length,
+    texts: texts.length, width: document.documentElement.scrollWidth,
+  };
 }"""
 
 _FAINT_IN_DRAWINGS = """() => {
@@ -148,10 +182,17 @@ class Seen:
     """Pairs of text, or a tool and text, that lie over each other."""
     cut_columns: list[str]
     """Boxes whose content is wider than they are, so that one would have to scroll."""
+    unfolded_columns: list[str]
+    """Those of them that nobody had to unfold."""
     boxless: list[str]
     """Tables that are wider than what they stand in, without a box that scrolls."""
+    halved: list[str]
+    """Pictures of which a part is not to be seen without scrolling sideways, or is drawn beyond them."""
+    small: list[str]
+    """Text of pictures whose letters are lower than 10 px as they are drawn."""
     faint: list[str]
     """Text with less contrast than WCAG 2.1 asks for: of the page by axe-core, of drawings by us."""
+    pictures: int
     texts: int
     """How many pieces of text were looked at."""
     width: int
@@ -174,7 +215,11 @@ def look(page: Page) -> Seen:
         cut=found["cut"],
         overlapping=found["overlapping"],
         cut_columns=found["cutColumns"],
+        unfolded_columns=found["unfoldedColumns"],
         boxless=found["boxless"],
+        halved=found["halved"],
+        small=found["small"],
+        pictures=found["pictures"],
         faint=[*faint, *page.evaluate(_FAINT_IN_DRAWINGS)],
         texts=found["texts"],
         width=found["width"],

@@ -61,16 +61,15 @@ def test_native_and_virtualized_stand_side_by_side_on_one_scale(page: Page) -> N
 
 
 def test_bars_end_where_their_parts_do(page: Page) -> None:
-    for bar in page.locator("#parts g.bar").all():
-        rectangles = [box(one) for one in bar.locator("rect").all()]
+    for bar in page.locator("#parts .dot-row:has(rect)").all():
+        rectangles = [box(one) for one in bar.locator("rect.part").all()]
         assert len(rectangles) == len(PARTS)
         for one, other in itertools.pairwise(rectangles):
             assert one["x"] + one["width"] == pytest.approx(other["x"], abs=1.0)
-        assert box(bar.locator("text.total"))["x"] >= rectangles[-1]["x"] + rectangles[-1]["width"] - 1
+        assert box(bar.locator(".dot-words"))["x"] >= rectangles[-1]["x"] + rectangles[-1]["width"] - 1
     colours = (
-        page.locator("#parts svg")
-        .first.locator("g.bar")
-        .first.locator("rect")
+        page.locator("#parts .row-track")
+        .first.locator("rect.part")
         .evaluate_all("all => all.map(one => getComputedStyle(one).fill)")
     )
     assert len(set(colours)) == len(PARTS)

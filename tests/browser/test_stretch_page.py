@@ -25,7 +25,7 @@ Show = Callable[[list[StretchCell], Sequence[Recording | None]], Page]
 CHROMIUM = Path("/usr/bin/chromium")
 
 INSIDE = """element => {
-  const frame = element.ownerSVGElement.getBoundingClientRect(), own = element.getBoundingClientRect();
+  const frame = element.closest(".dots, svg[role=img]").getBoundingClientRect(), own = element.getBoundingClientRect();
   return own.left >= frame.left - 1 && own.right <= frame.right + 1 && own.bottom <= frame.bottom + 1;
 }"""
 
@@ -62,7 +62,7 @@ def test_measured_and_predicted_are_drawn_inside_the_figure(page: Page) -> None:
     assert dots.count() == 2
     assert page.locator("#stretch svg line.interval").count() == 2
     assert page.locator("#stretch svg path.predicted").count() == 1
-    for shape in page.locator("svg.stretch-figure :is(circle, rect, path, text)").all():
+    for shape in page.locator(".row-track :is(circle, rect, path)").all():
         assert shape.evaluate(INSIDE), shape.evaluate("element => element.outerHTML")
     first, second = (dots.nth(number).bounding_box() for number in range(2))
     assert first is not None
@@ -71,7 +71,7 @@ def test_measured_and_predicted_are_drawn_inside_the_figure(page: Page) -> None:
 
 
 def test_lost_seconds_are_bars_that_end_at_the_whole(page: Page) -> None:
-    last = page.locator("#lost-seconds svg > g").last
+    last = page.locator("#lost-seconds .row-track").last
     rights = [box["x"] + box["width"] for shape in last.locator("rect").all() if (box := shape.bounding_box())]
     total = last.locator("line.total").bounding_box()
     assert total is not None
@@ -92,7 +92,7 @@ def test_counters_over_time_have_an_axis_at_each_side(page: Page) -> None:
     assert beside.locator("g.wait polyline").count() == 2
     assert "ms" in (beside.locator("g.right").text_content() or "")
     heights = [one.locator("g.dispatch circle").last.bounding_box() for one in (alone, beside)]
-    tops = [one.locator("svg").bounding_box() for one in (alone, beside)]
+    tops = [one.locator("svg.plane").bounding_box() for one in (alone, beside)]
     places = [
         dot["y"] - top["y"] for dot, top in zip(heights, tops, strict=True) if dot is not None and top is not None
     ]

@@ -17,8 +17,9 @@ from stealtime.studies.telephony.study import STUDY
 pytestmark = pytest.mark.browser
 
 CHROMIUM = Path("/usr/bin/chromium")
-OUTSIDE = """elements => elements.filter(element => {
-  const frame = element.ownerSVGElement.getBoundingClientRect(), own = element.getBoundingClientRect();
+OUTSIDE = """elements => elements.filter(element => element.checkVisibility()).filter(element => {
+  const frame = element.closest(".dots, figure, .drawing").getBoundingClientRect();
+  const own = element.getBoundingClientRect();
   return !(own.left >= frame.left - 1 && own.right <= frame.right + 1 && own.top >= frame.top - 1
     && own.bottom <= frame.bottom + 1);
 }).map(element => element.outerHTML)"""

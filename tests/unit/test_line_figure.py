@@ -2,7 +2,8 @@
 
 import pytest
 
-from stealtime.report.page.line_figure import HEIGHT, WIDTH, Axis, Line, LineFigure, Point, draw, round_values
+from stealtime.report.page.line_figure import Axis, Line, LineFigure, Point, draw, round_values
+from stealtime.report.page.plane import HEIGHT, WIDTH, ticks_of
 from stealtime.report.palette import distinct_looks
 
 
@@ -26,7 +27,29 @@ def test_a_missing_point_interrupts_the_line() -> None:
 
 def test_a_band_goes_up_one_way_and_down_the_other() -> None:
     drawn = figure(Point(0, 1, "", 0, 2), Point(10, 1, "", 1, 4))
-    assert drawn.band(drawn.lines[0].pieces[0]) == f"0.00,160.00 {WIDTH:.2f},0.00 {WIDTH:.2f},240.00 0.00,{HEIGHT:.2f}"
+    assert drawn.band(drawn.lines[0].pieces[0]) == f"0,50 {WIDTH:g},0 {WIDTH:g},75 0,{HEIGHT:g}"
+
+
+def test_words_that_would_meet_on_a_narrow_screen_are_left_out_there_and_the_last_stays() -> None:
+    marks = ticks_of([(10.0 * number, f"{10 * number} %") for number in range(11)], beside=12.0)
+    assert [one.words for one in marks if "no-narrow" not in one.left_out] == ["10 %", "40 %", "70 %", "100 %"]
+    assert [one.words for one in marks if "no-middle" not in one.left_out] == [
+        f"{20 * number} %" for number in range(6)
+    ]
+    assert all(not one.left_out for one in ticks_of([(0.0, "0"), (50.0, "1"), (100.0, "2")], beside=7.0))
+
+
+def test_long_names_are_numbers_on_a_narrow_screen_and_take_less_room() -> None:
+    x, y = Axis("n", 0.0, 10.0, ((0.0, "0"),)), Axis("us", 0.0, 4.0, ((0.0, "0"),))
+
+    def named(name: str) -> LineFigure:
+        return LineFigure("a figure", x, y, (Line(name, distinct_looks(1)[0], (Point(5, 1, ""),)),))
+
+    short, long, longer = (named("n" * length) for length in (6, 17, 40))
+    assert (short.is_numbered_when_narrow, short.right_narrow) == (False, short.right)
+    assert (long.is_numbered, long.is_numbered_when_narrow) == (False, True)
+    assert long.right_narrow < long.right
+    assert longer.right == longer.right_narrow == long.right_narrow
 
 
 def test_names_are_escaped() -> None:

@@ -9,7 +9,8 @@ from realtime_pictures import COUNTS, cell, cells, condition, decomposition, gat
 from realtime_pictures import samples as realtime_samples
 
 from stealtime._core import JOB_PARTS
-from stealtime.report.page.bar_figure import WIDTH, draw_bars
+from stealtime.report.page.bar_figure import draw_bars
+from stealtime.report.page.plane import WIDTH
 from stealtime.studies.realtime.analysis.decomposition import PARTS, decompose
 from stealtime.studies.realtime.analysis.gathered import Gathered
 from stealtime.studies.realtime.analysis.overheads import TrialOverheads
@@ -95,10 +96,9 @@ def test_average_and_worst_stand_where_the_samples_say_on_common_axes() -> None:
 def test_bars_add_up_to_their_end() -> None:
     figure = part_bars([decomposition("native", 1, 1.0)], lambda one: dict(one.mean_ns), "parts")
     assert figure is not None
-    (bar,) = figure.bars
+    (bar,) = figure.rows
     pieces = figure.pieces(bar)
-    assert pieces[-1][1] + pieces[-1][2] == pytest.approx(figure.end(bar), abs=0.05)
-    assert figure.end(bar) == pytest.approx(WIDTH / 1.15, abs=0.1)
+    assert pieces[-1][1] + pieces[-1][2] == pytest.approx(WIDTH / 1.15, abs=0.05)
     assert draw_bars(figure).count("<rect") == len(PARTS)
 
 

@@ -7,7 +7,7 @@ from telephony_cells import GUEST, MS, cell_of, failover, rate, registrations, s
 
 from stealtime.report.catalogue.page import section_of
 from stealtime.report.catalogue.rows import tables_of
-from stealtime.report.page.line_figure import HEIGHT, WIDTH
+from stealtime.report.page.plane import HEIGHT, WIDTH
 from stealtime.studies.telephony.page import boxes, time_line
 from stealtime.studies.telephony.page.cpu import cpu_figure
 from stealtime.studies.telephony.results import SessionRate
@@ -103,7 +103,7 @@ def test_boxes_are_drawn_in_order_inside_the_axis() -> None:
     figure = boxes.response_boxes(cells)
     assert figure is not None
     for box in figure.rows:
-        assert 0 <= box.low < box.q1 < box.middle < box.q3 < box.p99 < box.high <= boxes.WIDTH
+        assert 0 <= box.low < box.q1 < box.middle < box.q3 < box.p99 < box.high <= WIDTH
 
 
 def test_a_curve_of_the_host_side_is_dashed_and_has_its_servers_colour() -> None:
@@ -178,4 +178,4 @@ def test_the_page_shows_every_table_and_says_what_no_net_is() -> None:
     for one in tables_of(STUDY, some_cells()):
         assert re.sub("'", "&#39;", one.title) in page
     assert "It is no protection of what phones were told." in page
-    assert page.count('role="img"') == 6
+    assert page.count('role="img"') == 5

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from stealtime.report import notation
 from stealtime.report.page.line_figure import MARKS, Axis, round_values
+from stealtime.report.page.row_figure import edge_of
 from stealtime.report.page.templates import rendered, templates_of
 from stealtime.report.palette import Look
 
@@ -59,6 +60,11 @@ class DotFigure:
     groups: tuple[Group, ...]
     level: float | None = None
     """A place on the axis that means something: no difference, or the fault."""
+
+    @property
+    def edge(self) -> float:
+        """The width that the words of a mark at an end of the axis take beyond it, in letters' heights."""
+        return edge_of(self.axis)
 
     def percent(self, value: float) -> float:
         """Give the distance from the left."""

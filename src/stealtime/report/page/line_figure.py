@@ -1,6 +1,7 @@
 """Lines with bands as SVG: drawn without a script, so that they need no library, print as they are and cannot fail.
 
-Pure. Colour, dash and mark of a line are those of the palette; the page's style sheet takes the light or the dark one.
+Places are in percent of the drawing, room for words in letters' heights (:mod:`plane`). Pure. Colour, dash and mark of
+a line are those of the palette; the page's style sheet takes the light or the dark one.
 """
 
 import math
@@ -10,18 +11,16 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from stealtime.report import notation
+from stealtime.report.page.plane import HEIGHT, Tick, percent, room_for, room_left_for, ticks_of
 from stealtime.report.page.templates import rendered, templates_of
 from stealtime.report.palette import Look
 
-WIDTH = 720.0
-"""Of the drawing area, in the units of the SVG."""
-HEIGHT = 320.0
-LETTER = 7.2
-"""The width of a letter, in the units of the SVG: a little more than that of most."""
-_LEADER = 18.0
-"""From the end of a line to its label."""
-_LABEL = 15.0
-"""The height of a label."""
+_LEADER = 1.4
+"""From the end of a line to its label, in letters' heights."""
+_LABEL = 6.0
+"""The height of a label, in percent of the lowest drawing."""
+_NARROW_LABEL = 8
+"""Letters of a name that stands at the end of its line also where the figure is narrow."""
 _LONGEST_LABEL = 26
 """Letters of a name that stands at the end of its line; longer ones are numbers there, and the legend has the names."""
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -107,17 +106,14 @@ class Label:
     """The name of a line at its end."""
 
     words: str
+    number: int
+    """What stands there instead where there is no room."""
     line: Line
     x: float
     y: float
     """Where the line ends."""
     at: float
     """The height at which the words stand, apart from those of the other lines."""
-
-    @property
-    def left(self) -> float:
-        """Where the words begin."""
-        return self.x + _LEADER
 
 
 @dataclass(frozen=True)
@@ -137,31 +133,61 @@ class LineFigure:
         """Whether its lines are numbers at their ends, as a name is too long to stand there."""
         return any(len(line.name) > _LONGEST_LABEL for line in self.lines)
 
+    @property
+    def is_numbered_when_narrow(self) -> bool:
+        """Whether they are numbers where the figure is narrow."""
+        return any(len(line.name) > _NARROW_LABEL for line in self.lines)
+
     def labels(self) -> list[Label]:
         """Name each line where it ends; names that would meet stand below each other."""
-        words = [str(number) if self.is_numbered else line.name for number, line in enumerate(self.lines, 1)]
-        drawn = [(name, line) for name, line in zip(words, self.lines, strict=True) if line.pieces]
-        ends = [(name, line, *self.place(line.pieces[-1][-1])) for name, line in drawn]
-        heights = spread([y for _, _, _, y in ends], _LABEL, 0.0, HEIGHT)
+        drawn = [(number, line) for number, line in enumerate(self.lines, 1) if line.pieces]
+        ends = [
+            (str(number) if self.is_numbered else line.name, number, line, *self.place(line.pieces[-1][-1]))
+            for number, line in drawn
+        ]
+        heights = spread([end[-1] for end in ends], _LABEL, 0.0, HEIGHT)
         return [Label(*end, at=round(at, 2)) for end, at in zip(ends, heights, strict=True)]
 
     @property
-    def room(self) -> float:
+    def left(self) -> float:
+        """The width that the words of the vertical axis take."""
+        return room_left_for([words for _, words in self.y.ticks])
+
+    @property
+    def right(self) -> float:
         """The width that the labels take right of the drawing."""
-        # Beside each other figures are smaller, and have larger letters.
-        ends = (one.x + _LEADER + 4.0 + 1.4 * LETTER * len(one.words) for one in self.labels())
-        return max(20.0, max(ends, default=0.0) - WIDTH)
+        return self._right([label.words for label in self.labels()])
+
+    @property
+    def right_narrow(self) -> float:
+        """The same where the figure is narrow."""
+        if not self.is_numbered_when_narrow:
+            return self.right
+        return self._right([str(label.number) for label in self.labels()])
+
+    def _right(self, words: Sequence[str]) -> float:
+        last = [self.x.ticks[-1][1]] if self.x.ticks else []
+        return round(max(_LEADER + 0.3 + room_for(words), room_for(last) / 2 + 0.5), 1)
+
+    def marks(self) -> list[Tick]:
+        """Give the marks of the horizontal axis."""
+        places = [(self.across(value), words) for value, words in self.x.ticks]
+        return ticks_of(places, self.left + self.right, self.left + self.right_narrow)
+
+    def heights(self) -> list[tuple[float, str]]:
+        """Give the marks of the vertical axis, from the top."""
+        return [(self.down(value), words) for value, words in self.y.ticks]
 
     def place(self, point: Point) -> tuple[float, float]:
-        return round(self.across(point.x), 2), round(self.down(point.y), 2)
+        return self.across(point.x), self.down(point.y)
 
     def across(self, x: float) -> float:
         """Give the distance from the left."""
-        return self.x.share(x) * WIDTH
+        return percent(self.x.share(x))
 
     def down(self, y: float) -> float:
         """Give the distance from the top."""
-        return (1.0 - self.y.share(y)) * HEIGHT
+        return percent(1.0 - self.y.share(y))
 
     def polyline(self, piece: Sequence[Point]) -> str:
         """Give the places of points as SVG writes them."""
@@ -174,12 +200,11 @@ class LineFigure:
         ]
         upper = [(x, high) for x, _, high in known]
         lower = [(x, low) for x, low, _ in reversed(known)]
-        return " ".join(f"{self.across(x):.2f},{self.down(y):.2f}" for x, y in upper + lower)
+        return " ".join(f"{self.across(x):g},{self.down(y):g}" for x, y in upper + lower)
 
 
 def draw(figure: LineFigure) -> Markup:
-    values = {"figure": figure, "width": WIDTH, "height": HEIGHT}
-    return rendered(templates_of("stealtime.report.page"), "line_figure.html.jinja", values)
+    return rendered(templates_of("stealtime.report.page"), "line_figure.html.jinja", {"figure": figure})
 
 
 def spread(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -193,11 +218,6 @@ def spread(values: Sequence[float], gap: float, low: float, high: float) -> list
         placed[index] = min(placed[index], most)
         most = placed[index] - gap
     return placed
-
-
-def room_for(names: Sequence[str]) -> float:
-    """Give the width that names take which stand left of a drawing, in the units of the SVG."""
-    return round(16.0 + LETTER * max((len(name) for name in names), default=0), 1)
 
 
 def duration_axis(title: str, values_ns: Sequence[float]) -> Axis:

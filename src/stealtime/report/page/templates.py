@@ -5,18 +5,20 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from stealtime.report import notation
 from stealtime.report.figure_library import pack
 
+_PAGE = "stealtime.report.page"
+
 
 @cache
 def templates_of(package: str) -> Environment:
-    """Give the templates in the folder ``templates`` of a package, compiled once in a process."""
+    """Give the templates in the folder ``templates`` of a package and of the page, compiled once in a process."""
     templates = Environment(
-        loader=PackageLoader(package),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(_PAGE)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

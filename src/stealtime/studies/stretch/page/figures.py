@@ -1,16 +1,15 @@
-"""The figures of the page as shapes on a scale of their own: what the templates draw as SVG. Pure."""
+"""The figures of the page as shapes, in percent of their axis: what the templates draw as SVG. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stealtime.report.notation import three_digits
 from stealtime.report.page.line_figure import Axis, round_values
+from stealtime.report.page.plane import percent
+from stealtime.report.page.row_figure import RowFigure
 from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import StretchCell
 
-WIDTH = 640.0
-"""Of the drawing area, in the units of the SVG."""
-ROW = 30.0
 _TICKS = 6
 COLOURS = (
     "#8c959f", "#c24e00", "#0072b2", "#6a3fb5", "#66c2a5", "#007a5a", "#8c3b2a", "#e78ac3", "#a8487f", "#e3b341",
@@ -57,14 +56,14 @@ class Bar:
 
 
 def place(axis: Axis, value: float) -> float:
-    """Give the distance from the left."""
-    return axis.share(value) * WIDTH
+    """Give the distance from the left, in percent."""
+    return percent(axis.share(value))
 
 
-def marked(low: float, high: float, unit: str = "") -> Axis:
+def marked(low: float, high: float, unit: str = "", title: str = "") -> Axis:
     """Give an axis between two ends, with marks at round values."""
     ticks = tuple((value, f"{value:g}{unit}") for value in round_values(low, high, _TICKS))
-    return Axis("", low, high, ticks)
+    return Axis(title, low, high, ticks)
 
 
 def stretch_axis(cells: Sequence[StretchCell]) -> Axis:
@@ -74,7 +73,37 @@ def stretch_axis(cells: Sequence[StretchCell]) -> Axis:
         each.against_native.ratio or 1.0 for cell in cells for each in cell.alike if each.against_native is not None
     ]
     ends += [value for cell in cells if (value := predicted_against_native(cell, cells)) is not None]
-    return marked(0.0, 1.08 * max([1.0, *ends]))
+    return marked(0.0, 1.08 * max([1.0, *ends]), title="times as long")
+
+
+@dataclass(frozen=True)
+class StretchFigure(RowFigure):
+    """Measured beside predicted."""
+
+    rows: list[Measured]
+
+    @property
+    def one(self) -> float:
+        """The place of no stretch."""
+        return place(self.axis, 1.0)
+
+
+@dataclass(frozen=True)
+class LostFigure(RowFigure):
+    """Lost seconds in parts."""
+
+    rows: list[Bar]
+
+
+def stretch_figure(cells: Sequence[StretchCell]) -> StretchFigure:
+    axis = stretch_axis(cells)
+    label = "Stretch against native with its interval, and what was predicted"
+    return StretchFigure(label, axis, measured_rows(cells, axis))
+
+
+def lost_figure(cells: Sequence[StretchCell]) -> LostFigure:
+    axis = lost_axis(cells)
+    return LostFigure("Lost seconds by their causes", axis, lost_bars(cells, axis))
 
 
 def measured_rows(cells: Sequence[StretchCell], axis: Axis) -> list[Measured]:
@@ -121,7 +150,7 @@ def lost_axis(cells: Sequence[StretchCell]) -> Axis:
     values = [[*one.parts_s.values(), one.unexplained_s] for cell in cells if (one := cell.lost) is not None]
     low = min([0.0, *(sum(part for part in parts if part < 0) for parts in values)])
     high = max([1e-3, *(sum(part for part in parts if part > 0) for parts in values)])
-    return marked(1.05 * low, 1.05 * high, " s")
+    return marked(1.05 * low, 1.05 * high, " s", "lost seconds")
 
 
 def lost_bars(cells: Sequence[StretchCell], axis: Axis) -> list[Bar]:
@@ -139,7 +168,7 @@ def lost_bars(cells: Sequence[StretchCell], axis: Axis) -> list[Bar]:
             begin = ends[value > 0]
             ends[value > 0] = begin + value
             places = sorted((place(axis, begin), place(axis, begin + value)))
-            parts.append(Part(name, f"{name}: {value:.3f} s", places[0], places[1] - places[0], colour))
+            parts.append(Part(name, f"{name}: {value:.3f} s", places[0], round(places[1] - places[0], 2), colour))
         bars.append(Bar(cell.title, parts, place(axis, lost.lost_s), f"{lost.lost_s:.3f} s longer"))
     return bars
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from stealtime.report import notation
 from stealtime.report.page.line_figure import Axis, Point
+from stealtime.report.page.plane import Tick, percent, room_for, ticks_of
 from stealtime.studies.stretch.analysis.model import StretchCell
 from stealtime.studies.stretch.analysis.recorded import Moment, Recording
 from stealtime.studies.stretch.page.figures import marked, place
 
-HEIGHT = 130.0
-"""Of the drawing area, in the units of the SVG."""
+_BESIDE = 9.0
+"""What stands left and right of a drawing, in letters' heights."""
 _UNITS_NS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 
 
@@ -41,11 +42,16 @@ class Charts:
     """Those of one kind of work, with their axes."""
 
     charts: tuple[Chart, ...]
-    seconds: tuple[tuple[float, str], ...]
-    """Marks of the axis, each with its words; so are the two below."""
+    seconds: list[Tick]
+    """Marks of the axis; so are the two below, from the top."""
     percent: tuple[tuple[float, str], ...]
     waits: tuple[tuple[float, str], ...]
     """There are none where no virtual CPU was seen to be dispatched."""
+
+    @property
+    def right(self) -> float:
+        """The width that the words at the right take, in letters' heights."""
+        return round(room_for([words for _, words in self.waits]) + 1.0, 1)
 
 
 LEGEND = (
@@ -77,7 +83,7 @@ def charts(cells: Sequence[StretchCell], recordings: Sequence[Recording | None])
             for cell, one in zip(cells, recordings, strict=True)
             if one
         ),
-        seconds=tuple((place(seconds, value), words) for value, words in seconds.ticks),
+        seconds=ticks_of([(place(seconds, value), words) for value, words in seconds.ticks], _BESIDE),
         percent=tuple((_height(value, left), f"{value} %") for value in (0, 25, 50, 75, 100)),
         waits=() if right is None else tuple((_height(value, right), words) for value, words in right.ticks),
     )
@@ -107,13 +113,13 @@ def _chart(cell: StretchCell, recording: Recording, axes: _Axes) -> Chart:
                 pieces[-1].append(Point(x, y, f"{moment.at_s:.1f} s: {words(found)}"))
         return Line(kind, tuple(tuple(piece) for piece in pieces if piece))
 
-    def percent(value: float) -> str:
+    def in_percent(value: float) -> str:
         return f"{value:.1f} %"
 
     lines = [
-        line("busy", lambda moment: moment.busy_percent, axes.percent, percent),
-        line("run", lambda moment: moment.run_percent, axes.percent, percent),
-        line("wait", lambda moment: moment.wait_percent, axes.percent, percent),
+        line("busy", lambda moment: moment.busy_percent, axes.percent, in_percent),
+        line("run", lambda moment: moment.run_percent, axes.percent, in_percent),
+        line("wait", lambda moment: moment.wait_percent, axes.percent, in_percent),
     ]
     unit_ns = axes.waits_unit_ns
 
@@ -127,5 +133,5 @@ def _chart(cell: StretchCell, recording: Recording, axes: _Axes) -> Chart:
 
 
 def _height(value: float, axis: Axis) -> float:
-    """Give the distance from the top; what is beyond the axis lies on its end."""
-    return HEIGHT * (1.0 - min(1.0, axis.share(value)))
+    """Give the distance from the top, in percent; what is beyond the axis lies on its end."""
+    return percent(1.0 - min(1.0, axis.share(value)))

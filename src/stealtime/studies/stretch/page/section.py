@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from stealtime.report.page.line_figure import room_for
 from stealtime.report.page.section import Section
 from stealtime.report.page.tables import folded_html_of, html_of
 from stealtime.report.page.templates import rendered, source, templates_of
@@ -32,7 +31,6 @@ def section(cells: Sequence[StretchCell], recordings: Sequence[Recording | None]
         "html_of": html_of,
         "folded_html_of": folded_html_of,
         "legend": figures.legend(),
-        "figures": figures,
         "over_time": over_time,
     }
     return Section(
@@ -59,11 +57,5 @@ class _Drawn:
 
     def __init__(self, work: Work, recordings: list[Recording | None]) -> None:
         self.tables, cells = work, work.cells
-        self.axis = figures.stretch_axis(cells)
-        self.rows = figures.measured_rows(cells, self.axis)
-        self.lost_axis = figures.lost_axis(cells)
-        self.bars = figures.lost_bars(cells, self.lost_axis)
-        self.left = room_for([row.title for row in self.rows])
-        self.right = room_for([row.words for row in self.rows])
-        self.lost_left = room_for([bar.title for bar in self.bars])
+        self.stretch, self.lost = figures.stretch_figure(cells), figures.lost_figure(cells)
         self.over_time = over_time.charts(cells, recordings)

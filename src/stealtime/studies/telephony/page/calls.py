@@ -7,7 +7,9 @@ from typing import Any
 from markupsafe import Markup
 
 from stealtime.report import notation
-from stealtime.report.page.line_figure import HEIGHT, WIDTH, Axis, decades, duration_axis, room_for, round_values
+from stealtime.report.page.line_figure import Axis, decades, duration_axis, round_values
+from stealtime.report.page.plane import Tick, percent, room_left_for, ticks_of
+from stealtime.report.page.row_figure import RowFigure
 from stealtime.report.page.templates import rendered, templates_of
 from stealtime.report.palette import Look, distinct_looks
 from stealtime.studies.telephony.calls.figures import CallFigures, FailoverFigures
@@ -17,13 +19,13 @@ from stealtime.studies.telephony.wording import VOICE_NOTE
 
 _BOX_SHARE = 0.7
 """Of the width that is there for it."""
-_WIDEST = 44.0
-ROW = 30.0
+_WIDEST = 6.0
+"""The widest box, in percent of the drawing."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """The widest that leaves some room, in the units of the SVG."""
+    """A box with its whiskers; places in percent."""
 
     left: float
     width: float
@@ -39,37 +41,33 @@ class BoxFigure:
 
     label: str
     y: Axis
-    groups: tuple[tuple[float, str], ...]
-    """The middle of each group, and its words."""
+    middles: tuple[tuple[float, str], ...]
+    """Of each group, with its words."""
     boxes: tuple[Box, ...]
     looks: dict[str, Look]
 
-    def down(self, value: float) -> float:
-        return round((1.0 - self.y.share(value)) * HEIGHT, 2)
+    @property
+    def left(self) -> float:
+        """The width that the words of the vertical axis take, in letters' heights."""
+        return room_left_for([words for _, words in self.y.ticks])
+
+    @property
+    def groups(self) -> list[Tick]:
+        return ticks_of(self.middles, self.left + 1.0)
+
+    def heights(self) -> list[tuple[float, str]]:
+        """Give the marks of the vertical axis, from the top."""
+        return [(percent(1.0 - self.y.share(value)), words) for value, words in self.y.ticks]
 
 
 @dataclass(frozen=True)
 class Span:
-    """A row of a time line: something that lasts, or happens at once."""
+    """A row of a time line: something that lasts, or happens at once; places in percent."""
 
     title: str
     left: float
     width: float | None
     words: str
-
-
-@dataclass(frozen=True)
-class TimeLine:
-    """What happened before and after a fault."""
-
-    label: str
-    ticks: tuple[tuple[float, str], ...]
-    spans: tuple[Span, ...]
-
-    @property
-    def left(self) -> float:
-        """The width that the titles take."""
-        return room_for([span.title for span in self.spans])
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ def loss_figure(cells: Sequence[Drawn]) -> BoxFigure | None:
     )
 
 
-def time_line(name: str, failover: FailoverFigures) -> TimeLine:
+def time_line(name: str, failover: FailoverFigures) -> RowFigure:
     """Draw what happened in a failover, from the fault on."""
     gap = (
         [("no voice", failover.gap_began_ns, failover.gap_ended_ns)]
@@ -125,10 +123,12 @@ def time_line(name: str, failover: FailoverFigures) -> TimeLine:
     moments = [at for _, begin, end in rows for at in (begin, end) if at is not None]
     low, high = min([*moments, 0]), max([*moments, 1])
     room = 0.04 * (high - low)
-    axis = Axis("", low - room, high + room, ())
+    low, high = low - room, high + room
+    ticks = tuple((value, notation.signed_duration(value)) for value in round_values(low, high, 6))
+    axis = Axis("from the fault", low, high, ticks)
 
     def across(at_ns: float) -> float:
-        return round(axis.share(at_ns) * WIDTH, 2)
+        return percent(axis.share(at_ns))
 
     spans = [
         Span(
@@ -141,16 +141,15 @@ def time_line(name: str, failover: FailoverFigures) -> TimeLine:
         )
         for title, begin, end in rows
     ]
-    ticks = tuple((across(value), notation.signed_duration(value)) for value in round_values(axis.low, axis.high, 6))
-    return TimeLine(f"Time line of a failover, {name}", ticks, tuple(spans))
+    return RowFigure(f"Time line of a failover, {name}", axis, spans)
 
 
 def draw_boxes(figure: BoxFigure) -> Markup:
-    return _rendered("box_figure", {"figure": figure, "width": WIDTH, "height": HEIGHT})
+    return _rendered("box_figure", {"figure": figure})
 
 
-def draw_time_line(line: TimeLine) -> Markup:
-    return _rendered("time_line", {"line": line, "width": WIDTH, "row": ROW})
+def draw_time_line(line: RowFigure) -> Markup:
+    return _rendered("time_line", {"line": line})
 
 
 def part_of(cells: Sequence[Drawn], found: Sequence[Recommendation]) -> Markup:
@@ -188,7 +187,7 @@ def _figure(
     streams = sorted({cell.figures.streams for cell in cells})
     names = list(dict.fromkeys(cell.name for cell in cells))
     looks = dict(zip(names, distinct_looks(len(names)), strict=True))
-    group = WIDTH / len(streams)
+    group = 100.0 / len(streams)
     room = min(_WIDEST / _BOX_SHARE, group / len(names))
     middles = {number: (place + 0.5) * group for place, number in enumerate(streams)}
     boxes = []
@@ -202,7 +201,7 @@ def _figure(
             Box(
                 left=round(left + (1 - _BOX_SHARE) / 2 * room, 2),
                 width=round(_BOX_SHARE * room, 2),
-                places={name: round((1.0 - axis.share(scaled(value))) * HEIGHT, 2) for name, value in values.items()},
+                places={name: percent(1.0 - axis.share(scaled(value))) for name, value in values.items()},
                 look=looks[cell.name],
                 words=f"{cell.name}, {cell.figures.streams} streams: {words}",
             )

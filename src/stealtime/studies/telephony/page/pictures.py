@@ -18,8 +18,6 @@ def pictures(cells: Sequence[TelephonyFigures]) -> Pictures:
     loads = [cell for cell in cells if cell.probe == "register"]
     curves = cpu_figure(loads)
     values = {
-        "figures": boxes,
-        "time_line": time_line,
         "responses": boxes.response_boxes(loads),
         "cpu": None if curves is None else draw(curves),
         "failovers": time_line.charts(cells),

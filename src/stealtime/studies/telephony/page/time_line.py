@@ -4,18 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stealtime.report import notation
+from stealtime.report.page.plane import Tick, percent, ticks_of
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.studies.telephony.results import AnswersOverTime
 from stealtime.studies.telephony.wording import cell_words
 
-WIDTH = 640.0
-HEIGHT = 90.0
 _TICK_NS = 500_000_000
 
 
 @dataclass(frozen=True)
 class Bar:
-    """The answers of a step."""
+    """The answers of a step; places in percent, as all of a chart."""
 
     x: float
     y: float
@@ -30,8 +29,6 @@ class Moment:
 
     x: float
     words: str
-    row: int
-    """Its words stand below each other."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Chart:
     title: str
     bars: list[Bar]
     moments: list[Moment]
-    ticks: list[tuple[float, str]]
+    ticks: list[Tick]
     words: str
 
 
@@ -69,16 +66,16 @@ def _chart(
     span_ns = steps.step_ns * len(steps.answers)
 
     def place(after_fault_ns: float) -> float:
-        return (after_fault_ns - steps.first_step_ns) / span_ns * WIDTH
+        return percent((after_fault_ns - steps.first_step_ns) / span_ns)
 
     highest = max([1, *steps.answers])
-    width = steps.step_ns / span_ns * WIDTH
+    width = 100.0 * steps.step_ns / span_ns
     bars = [
         Bar(
-            number * width,
-            HEIGHT * (1 - count / highest),
-            width,
-            HEIGHT * count / highest,
+            round(number * width, 2),
+            percent(1 - count / highest),
+            round(width, 3),
+            percent(count / highest),
             f"{count} answers from {notation.duration(steps.first_step_ns + number * steps.step_ns, 3)} on",
         )
         for number, count in enumerate(steps.answers)
@@ -86,15 +83,18 @@ def _chart(
     ]
     first_tick = -(-steps.first_step_ns // _TICK_NS)
     last_tick = (steps.first_step_ns + span_ns) // _TICK_NS
+    ticks = [
+        (place(number * _TICK_NS), f"{number * _TICK_NS / 1e9:g} s") for number in range(first_tick, last_tick + 1)
+    ]
     return Chart(
         title,
         bars,
         [
-            Moment(place(at_ns), f"{words}: {notation.duration(at_ns, 3) if at_ns else '0'}", row)
-            for row, (words, at_ns) in enumerate(moments)
+            Moment(place(at_ns), f"{words}: {notation.duration(at_ns, 3) if at_ns else '0'}")
+            for words, at_ns in moments
             if at_ns is not None
         ],
-        [(place(number * _TICK_NS), f"{number * _TICK_NS / 1e9:g} s") for number in range(first_tick, last_tick + 1)],
+        ticks_of(ticks, 2.0),
         "phones heard nothing any more"
         if silence_ns is None
         else f"phones heard nothing for {notation.duration(silence_ns, 3)} at most",

@@ -18,7 +18,7 @@ _Of = TypeVar("_Of")
 
 
 def overheads_of(name: str, machine: str | None, statistic: str | None) -> "list[OverheadModel]":
-    """Give the overheads of a file, or of a run one model for each of its machines.
+    """Give overheads to compare with others: of a file, or of a run one model of equally many samples for each machine.
 
     Args:
         name: Of a ``.csv`` or ``.toml`` file, or of a run as ``show`` takes it.
@@ -29,13 +29,18 @@ def overheads_of(name: str, machine: str | None, statistic: str | None) -> "list
         UsageError: There is no such run or machine in it, or a file is asked for a machine.
         StealtimeError: The run holds no overheads.
     """
-    return [model for model, _ in overheads_to_analyze(name, machine, statistic)]
+    from stealtime.schedulability.measured import compared_models
+
+    if Path(name).suffix.lower() in _FILES:
+        return [_file_overheads(name, machine, statistic)]
+    run, measured = measured_in(name, machine)
+    return list(compared_models(run.run_id, measured.conditions, _statistic(statistic)).values())
 
 
 def overheads_to_analyze(
     name: str | None, machine: str | None, statistic: str | None, allowing_under: "Supply | None" = None
 ) -> "list[tuple[OverheadModel, tuple[Allowance, ...]]]":
-    """Give overheads as :func:`overheads_of`, or none, each with what goes with shares of misses allowed.
+    """Give overheads to charge, or none, each with what goes with shares of misses allowed; of a run all samples count.
 
     Args:
         name: None for no overheads.

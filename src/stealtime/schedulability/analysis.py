@@ -18,6 +18,7 @@ from stealtime.schedulability.document import (
     TaskVerdict,
     Verdict,
 )
+from stealtime.schedulability.overhead_remarks import remarks_at
 from stealtime.schedulability.overheads import NO_OVERHEADS, OverheadModel
 from stealtime.schedulability.supply import DEDICATED, Supply
 from stealtime.schedulability.task_file import TaskFile, TaskTable
@@ -82,6 +83,7 @@ def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
         budget_period_ns=terms.budget_period_ns,
         verdict=_together(cpu.verdict for cpu in cpus),
         cpus=cpus,
+        remarks=tuple(remarks_at(terms.overheads, len(file.tasks))),
     )
 
 

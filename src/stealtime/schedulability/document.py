@@ -118,6 +118,8 @@ class AnalysisDocument(Model):
     verdict: Verdict
     """Of all CPUs together."""
     cpus: tuple[CpuDocument, ...]
+    remarks: tuple[str, ...] = ()
+    """What a reader must know of the overheads and the supply: from which samples, and what is not known."""
 
 
 class CurveShare(Model):
@@ -176,3 +178,5 @@ class CurveDocument(Model):
     conditions: tuple[str, ...]
     points: tuple[CurvePoint, ...]
     weighted: tuple[WeightedDocument, ...]
+    remarks: tuple[str, ...] = ()
+    """For which numbers of tasks the overheads are known."""

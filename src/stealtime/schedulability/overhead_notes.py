@@ -5,8 +5,9 @@
 | ``statistic`` | ``average``, ``p99``, ``p99.9`` or ``worst`` |
 | ``machine`` | that was measured |
 | ``tick-period-ns`` | from one tick to the next |
-| ``seed`` | of the draw of equally many samples |
-| ``samples``, ``boundaries``, ``discards`` | ``NAME=VALUE`` with commas between them |
+| ``seed`` | of the draw of equally many samples, where not all were taken |
+| ``samples`` | ``NAME=N/N/N`` with commas between them: one N for each row, or one for all |
+| ``boundaries``, ``discards`` | ``NAME=VALUE`` with commas between them |
 
 Other comments are left alone.
 """

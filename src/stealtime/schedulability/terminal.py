@@ -41,6 +41,7 @@ class AnalysisPage:
                 yield _allowed_table(cpu.allowed, document.budget_period_ns)
                 yield from map(Text, wording.allowed_notes(cpu.allowed))
             yield Text()
+        yield from map(Text, document.remarks)
 
 
 def _because(cpu: CpuDocument) -> str:
@@ -152,3 +153,4 @@ class CurvePage:
         for point in document.points:
             table.add_row(f"{point.utilization:.2f}", *map(wording.share_words, point.conditions))
         yield table
+        yield from map(Text, document.remarks)

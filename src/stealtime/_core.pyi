@@ -430,11 +430,14 @@ PARTS_PER_MILLION: int
 class SupplyDict(TypedDict):
     """What a CPU gives its tasks."""
 
-    kind: Literal["dedicated", "periodic", "linear", "observed"]
+    kind: Literal["dedicated", "periodic", "linear", "observed", "combined"]
     parameters: list[int]
-    """periodic: period, budget, deadline; linear: service, span, delay; observed: how long; all in ns."""
-    gaps: list[tuple[int, int]]
-    """observed: start and length of each gap in ns, in order of time."""
+    """periodic: period, budget, deadline; linear: service, span, delay; observed: of each observation what was missing
+    and how long it was; all in ns."""
+    points: list[tuple[int, int]]
+    """observed: windows and the least service in them in ns, as :func:`service_envelope` gives them."""
+    parts: list[SupplyDict]
+    """combined: what each of several would leave alone; none of them linear or combined."""
 
 class QuestionDict(TypedDict):
     """One CPU's tasks; all times in ns."""
@@ -529,6 +532,22 @@ def least_budget(question: QuestionDict, period_ns: int) -> int | None:
 
     Raises:
         ValueError: As :func:`cost_margin`.
+    """
+
+def service_envelope(
+    observations: Sequence[tuple[int, NDArray[np.uint64], NDArray[np.uint64]]], most_points: int
+) -> list[tuple[int, int]]:
+    """Find the least service of all windows of some observations, by length of window.
+
+    Args:
+        observations: How long each was, and begins and lengths of its gaps, in ns and in order of time.
+        most_points: Between so many points at most, less is claimed than was observed.
+
+    Returns:
+        Windows and the service in them in ns, both from 0 on.
+
+    Raises:
+        ValueError: Gaps overlap or are beyond the observation, or nothing was observed or served.
     """
 
 def count_schedulable_sets(

@@ -31,6 +31,6 @@ pub use error::{Error, RecipeError};
 pub use fixed_priority::{Response, Solver, Workload};
 pub use margin::{Influence, Margin, PARTS_PER_MILLION, influences, largest_scale, smallest_budget};
 pub use overheads::{Interrupts, Overhead, Overheads};
-pub use supply::{Constrained, Dedicated, Linear, Observed, Periodic, Supply};
+pub use supply::{Combined, Constrained, Dedicated, Envelope, Linear, Observed, Part, Periodic, Supply};
 pub use task::{LONGEST_NS, Task};
 pub use utilization::{Utilization, exceeds_one};

@@ -107,7 +107,7 @@ class SupplySource(Protocol):
     """A study whose runs tell when a machine did not get its CPU."""
 
     def observed_services(self, run: "Run") -> "Sequence[ObservedService]":
-        """Give what each machine of a run got, from the trial in which it got least."""
+        """Give what each machine of a run got, in all its trials."""
 
 
 @runtime_checkable

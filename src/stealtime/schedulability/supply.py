@@ -1,18 +1,26 @@
 """What the CPU gives, as an option says it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from stealtime import _core
 from stealtime.schedulability.longest import not_longer
-from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.quantities import NANOSECONDS, format_duration, parse_duration_ns
-from stealtime.vocabulary.service import ObservedService
+from stealtime.vocabulary.service import Observation, ObservedService
 
 if TYPE_CHECKING:
     from stealtime._core import SupplyDict
 
 _HINT = "dedicated, BUDGET/PERIOD such as 6ms/10ms, or BUDGET/PERIOD/DEADLINE such as 6ms/10ms/8ms"
+_MOST_POINTS, _LEAST_POINTS = 4_096, 512
+_MOST_STEPS = 4_000_000_000
+"""Each point goes through all gaps, some 1 ns for each: with many gaps there are fewer points, and more is left out."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +29,9 @@ class Supply:
 
     kind: Literal["dedicated", "periodic", "observed"]
     parameters: tuple[int, ...] = ()
-    """periodic: period, budget, deadline in ns; observed: how long, in ns."""
-    gaps: tuple[tuple[int, int], ...] = ()
-    """observed: begin and length of each stretch without service in ns, in order, since the begin."""
+    """periodic: period, budget, deadline in ns."""
+    observations: tuple[Observation, ...] = ()
+    """observed: all that was seen; the least of any of them counts."""
     source: str = ""
     """observed: what it was seen in."""
 
@@ -32,23 +40,43 @@ class Supply:
         if self.kind == "dedicated":
             return "a dedicated CPU"
         if self.kind == "observed":
-            (observed,) = self.parameters
-            elapsed = f"{observed / NANOSECONDS['s']:.1f} s"
-            return f"what {self.source} got in {elapsed}: empirical, bounds only what was observed"
+            count = len(self.observations)
+            elapsed_s = sum(one.observed_ns for one in self.observations) / NANOSECONDS["s"]
+            trials = "one trial" if count == 1 else f"{count} trials, together"
+            words = f"the least that {self.source} got in any window of {trials} {elapsed_s:.1f} s"
+            return f"{words}: empirical, bounds only what was observed"
         period, budget, deadline = map(format_duration, self.parameters)
         within = "" if deadline == period else f", within {deadline}"
         return f"{budget} of every {period}{within}"
 
+    @property
+    def observed_ns(self) -> int:
+        """How long the longest observation is."""
+        return max((one.observed_ns for one in self.observations), default=0)
+
     def for_core(self) -> "SupplyDict":
-        return {"kind": self.kind, "parameters": list(self.parameters), "gaps": list(self.gaps)}
+        if self.kind != "observed":
+            return {"kind": self.kind, "parameters": list(self.parameters), "points": [], "parts": []}
+        missing = [number for one in self.observations for number in (one.missing_ns, one.observed_ns)]
+        return {"kind": "observed", "parameters": missing, "points": self._envelope, "parts": []}
+
+    @cached_property
+    def _envelope(self) -> list[tuple[int, int]]:
+        gaps = sum(len(one.begin_ns) for one in self.observations)
+        most_points = min(_MOST_POINTS, max(_LEAST_POINTS, _MOST_STEPS // max(1, gaps)))
+        seen = [(one.observed_ns, one.begin_ns, one.length_ns) for one in self.observations]
+        try:
+            return _core.service_envelope(seen, most_points)
+        except ValueError as error:
+            raise StealtimeError(f"{self.source}: {error}", hint="measure it again, with the probe tick") from None
 
 
 DEDICATED = Supply("dedicated")
 
 
 def observed_supply(service: ObservedService) -> Supply:
-    source = f"{service.machine} ({100 * service.served_share:.2f} % of a CPU, without {service.without})"
-    return Supply("observed", (service.observed_ns,), service.gaps, source)
+    source = f"{service.machine} (at least {100 * service.least_served_share:.2f} % of a CPU, {service.without})"
+    return Supply("observed", observations=tuple(service.observations), source=source)
 
 
 def without_rarest_gaps(supply: Supply, share: Fraction, window_ns: int) -> tuple[Supply, int | None]:
@@ -60,7 +88,7 @@ def without_rarest_gaps(supply: Supply, share: Fraction, window_ns: int) -> tupl
 
     Args:
         supply: Any; one that was not observed is given back.
-        share: Of the windows.
+        share: Of the windows of all observations together.
         window_ns: The length of each.
 
     Returns:
@@ -68,17 +96,19 @@ def without_rarest_gaps(supply: Supply, share: Fraction, window_ns: int) -> tupl
     """
     if supply.kind != "observed":
         return supply, None
-    (observed_ns,) = supply.parameters
-    room = share * max(0, observed_ns - window_ns)
-    longest_first = sorted(range(len(supply.gaps)), key=lambda number: -supply.gaps[number][1])
-    left_out: set[int] = set()
-    for number in longest_first:
-        room -= window_ns + supply.gaps[number][1]
-        if room < 0:
-            break
-        left_out.add(number)
-    kept = tuple(gap for number, gap in enumerate(supply.gaps) if number not in left_out)
-    return replace(supply, gaps=kept), len(left_out)
+    seen = supply.observations
+    room = share * sum(max(0, one.observed_ns - window_ns) for one in seen)
+    lengths = np.concatenate([one.length_ns.astype(np.int64) for one in seen])
+    longest_first = np.argsort(-lengths, kind="stable")
+    met_ns = np.cumsum(lengths[longest_first] + window_ns)
+    count = int(np.searchsorted(met_ns, int(room), side="right"))
+    if not count:
+        return supply, 0
+    left_out = np.zeros(len(lengths), np.bool_)
+    left_out[longest_first[:count]] = True
+    parts = np.split(left_out, np.cumsum([len(one.length_ns) for one in seen])[:-1])
+    kept: Sequence[Observation] = [one.without(part) for one, part in zip(seen, parts, strict=True)]
+    return replace(supply, observations=tuple(kept)), count
 
 
 def parse_supply(text: str) -> Supply:

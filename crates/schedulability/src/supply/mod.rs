@@ -1,11 +1,15 @@
 //! How much of a CPU the tasks get: a lower bound of the service in any window.
 
+mod combined;
 mod dedicated;
+mod envelope;
 mod linear;
 mod observed;
 mod periodic;
 
+pub use combined::{Combined, Part};
 pub use dedicated::Dedicated;
+pub use envelope::Envelope;
 pub use linear::Linear;
 pub use observed::Observed;
 pub use periodic::{Constrained, Periodic};

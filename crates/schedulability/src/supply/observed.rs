@@ -7,7 +7,8 @@ use crate::utilization::exceeds_one;
 /// The lower supply function of one observation, as rt-muse measures it for threads (Maggio, Lelli and Bini,
 /// Real-Time Systems 53, 2017): the least service in any window that lies in the observation.
 ///
-/// It bounds what was observed, and nothing else: no later window need keep to it.
+/// It bounds what was observed, and nothing else: no later window need keep to it. Each question goes through all gaps;
+/// [`super::Envelope`] answers many.
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_field_names)] // each with its unit
 pub struct Observed {
@@ -52,6 +53,50 @@ impl Observed {
             return Err(Error::Supply("nothing was served in the whole observation"));
         }
         Ok(one)
+    }
+
+    pub fn observed_ns(&self) -> u64 {
+        self.observed_ns
+    }
+
+    /// What was not served, and how long it was observed.
+    pub fn missing(&self) -> (u64, u64) {
+        (self.observed_ns - self.served_in_all(), self.observed_ns)
+    }
+
+    pub fn longest_gap(&self) -> u64 {
+        (0..self.start_ns.len()).map(|gap| self.end_of(gap) - self.start_ns[gap]).max().unwrap_or(0)
+    }
+
+    /// The least service in a window; of one that exceeds the observation, if all time beyond it were served.
+    pub(super) fn least_or_continued(&self, window_ns: u64) -> u64 {
+        match window_ns.checked_sub(self.observed_ns) {
+            Some(beyond) => self.served_in_all() + beyond,
+            None => self.least_in(window_ns),
+        }
+    }
+
+    /// The least service in a window that is not longer than the observation.
+    fn least_in(&self, window_ns: u64) -> u64 {
+        // The service of a sliding window is least where it begins with a gap, or at an end of the observation.
+        let last_start = self.observed_ns - window_ns;
+        let mut least = self.served_until(window_ns).min(self.served_in_all() - self.served_until(last_start));
+        // Ends of windows rise with their starts: one pass finds the gap before each.
+        let mut before = 0;
+        for (&start, &served) in
+            self.start_ns.iter().zip(&self.served_ns).take_while(|&(&start, _)| start <= last_start)
+        {
+            let end = start + window_ns;
+            while self.start_ns.get(before).is_some_and(|&next| next < end) {
+                before += 1;
+            }
+            let until = match before.checked_sub(1) {
+                Some(gap) => self.served_ns[gap] + end.saturating_sub(self.end_of(gap)),
+                None => end,
+            };
+            least = least.min(until - served);
+        }
+        least
     }
 
     fn served_in_all(&self) -> u64 {
@@ -102,11 +147,7 @@ impl Supply for Observed {
         if window_ns > self.observed_ns {
             return Err(Error::NotObserved { observed_ns: self.observed_ns, service_ns: self.served_in_all() });
         }
-        // The service of a sliding window is least where it begins with a gap, or at an end of the observation.
-        let last_start = self.observed_ns - window_ns;
-        let starts = self.start_ns.iter().copied().take_while(|&start| start <= last_start).chain([0, last_start]);
-        let service = starts.map(|start| self.served_until(start + window_ns) - self.served_until(start));
-        Ok(service.min().unwrap_or(0))
+        Ok(self.least_in(window_ns))
     }
 
     fn window_for(&self, service_ns: u64) -> Result<u64, Error> {
@@ -130,7 +171,7 @@ impl Supply for Observed {
 
     fn carries(&self, pairs: &[(u64, u64)]) -> bool {
         let mut all = pairs.to_vec();
-        all.push((self.observed_ns - self.served_in_all(), self.observed_ns));
+        all.push(self.missing());
         !exceeds_one(&all)
     }
 }

@@ -15,6 +15,7 @@ JOB_PARTS: list[str]
 JOB_DISCARDS: list[str]
 """What the column ``discard`` of chains counts from 0; the first is none."""
 
+TAKER_CLASSES: list[str]
 OVERHEAD_SAMPLES: list[str]
 """What the column ``kind`` of samples counts from 0."""
 
@@ -56,6 +57,21 @@ class OverheadSamplesDict(TypedDict):
     flags: NDArray[np.uint8]
     expiries: NDArray[np.uint16]
     releases: NDArray[np.uint16]
+    """Of an interrupt: callbacks that woke a thread of the jobs."""
+    ticks: NDArray[np.uint16]
+
+class InterferenceDict(TypedDict):
+    """What took the CPUs of the jobs and is in no sample, in cycles; all arrays are equally long."""
+
+    cls: NDArray[np.uint8]
+    """Counts in ``TAKER_CLASSES``."""
+    cpu: NDArray[np.uint16]
+    name: NDArray[np.uint32]
+    """Counts in the names of the trace; 4294967295 is none."""
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+    net: NDArray[np.uint64]
+    """Without what came on top of it."""
 
 class DiscardsDict(TypedDict):
     """Counts by reason."""
@@ -70,6 +86,7 @@ class OverheadsDict(TypedDict):
     """A row for each job: each of ``JOB_PARTS`` in cycles, ``flags``, ``discard``, ``interrupted`` and ``taken`` (bits
     of parts), ``interrupt`` (the whole interrupt of its timer, in cycles)."""
     samples: OverheadSamplesDict
+    interference: InterferenceDict
     discards: DiscardsDict
 
 def measure_overheads(trace: EventsDict, jobs: StampedJobsDict, taken: Sequence[tuple[int, int]]) -> OverheadsDict:
@@ -535,12 +552,13 @@ def least_budget(question: QuestionDict, period_ns: int) -> int | None:
     """
 
 def service_envelope(
-    observations: Sequence[tuple[int, NDArray[np.uint64], NDArray[np.uint64]]], most_points: int
+    observations: Sequence[tuple[int, NDArray[np.uint64], NDArray[np.uint64], int]], most_points: int
 ) -> list[tuple[int, int]]:
     """Find the least service of all windows of some observations, by length of window.
 
     Args:
-        observations: How long each was, and begins and lengths of its gaps, in ns and in order of time.
+        observations: How long each was, begins and lengths of its gaps in order of time, and by how much later each of
+            them may have come, in which time there was service after it; all in ns.
         most_points: Between so many points at most, less is claimed than was observed.
 
     Returns:

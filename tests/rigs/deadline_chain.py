@@ -68,7 +68,7 @@ class Observed:
     def text(self) -> str:
         """For people."""
         overheads = ", ".join(f"{name.replace('_', ' ')} {ns / 1000:.0f} us" for name, ns in self.charged.items())
-        longest = max((length for _, length in self.supply.gaps), default=0)
+        longest = max((int(one.length_ns.max(initial=0)) for one in self.supply.observations), default=0)
         return f"worst overheads: {overheads}; longest gap of the supply {longest / 1e6:.2f} ms"
 
 

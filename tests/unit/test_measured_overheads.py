@@ -209,6 +209,15 @@ def test_a_written_model_is_read_back_as_it_was(
     assert read_overheads(path) == model
 
 
+def test_a_pass_of_the_scheduler_that_is_longer_than_that_of_any_job_is_charged() -> None:
+    finer = condition(4, scheduling=[9_000.0], finer_scheduling=[171_000.0], finer_context_switch=[1.0])
+    charged = overhead_models("run", [finer], "worst")["native"].at(4)
+    assert (charged["scheduling"], charged["context_switch"]) == (171_000, 1)
+    # A machine whose kernel does not tell them is compared on what both tell.
+    compared = compared_models("run", [finer, condition(4, machine="guest")], "worst")["native"]
+    assert compared.at(4)["scheduling"] == 9_000
+
+
 def test_schedcat_sees_a_table_with_comments_before_it() -> None:
     model = overhead_models("run", [condition(4, release=[1500.0], interrupt=[2500.0])], "worst")["native"]
     lines = write_overheads(model).splitlines()

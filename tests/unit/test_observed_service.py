@@ -46,13 +46,12 @@ def window_for(service: ObservedService, needed_ns: int) -> int:
 def test_the_longest_gap_of_any_trial_counts_whichever_got_least() -> None:
     turn = [FLOOR_NS] * 200
     # The first loses more in all, 20 gaps of 2 us; the second stands still for 55 us once.
-    often = trial(*(turn + [FLOOR_NS + 2_000]) * 20)
+    often = trial(*[*turn, FLOOR_NS + 2_000] * 20)
     once = trial(*turn * 40, FLOOR_NS + 55_000, *turn * 40)
     (both,) = services(often, once)
     (alone,) = services(often)
-    # The turn that holds a gap counts as one: where in it nothing was served is not known.
-    assert window_for(alone, 1) == FLOOR_NS + 2_000 + 1
-    assert window_for(both, 1) == FLOOR_NS + 55_000 + 1
+    assert window_for(alone, 1) == 2_000 + 1
+    assert window_for(both, 1) == 55_000 + 1
     assert "2 trials, together" in observed_supply(both).text
     assert both.least_served_share == pytest.approx(alone.least_served_share)
 
@@ -64,7 +63,16 @@ def test_no_gap_is_left_out_however_many_there_are() -> None:
     (one,) = found.observations
     assert len(one.begin_ns) == 6_000
     window, served = observed_supply(found).for_core()["points"][-1]
-    assert (window, served) == (one.observed_ns, 6_000 * FLOOR_NS)
+    assert (window, served) == (one.observed_ns, 12_000 * FLOOR_NS)
+
+
+def test_where_in_its_turn_a_gap_was_is_taken_at_its_worst() -> None:
+    # Two turns of 50 ns of work in a row: the gap of the first may have been last in it, that of the second first.
+    (found,) = services(trial(50, 50, 50 + 3_000, 50 + 4_000, 50, 50))
+    assert window_for(found, 1) == 7_000 + 1
+    # A third one: the second and it may meet, or 50 ns of the second lie between the first two and it.
+    (found,) = services(trial(50, 50, 50 + 3_000, 50 + 4_000, 50 + 3_500, 50, 50))
+    assert [window_for(found, needed) for needed in (1, 51)] == [7_501, 10_551]
 
 
 def test_machines_are_apart_and_what_was_paused_or_is_no_tick_is_not_taken() -> None:
@@ -86,17 +94,26 @@ def test_a_machine_that_got_nothing_at_all_is_refused_in_words() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.sampled_from([50, 50, 50, 1_100, 2_500]), min_size=2, max_size=12), min_size=1, max_size=4))
-def test_never_more_is_claimed_than_any_window_of_any_trial_got(all_turns: list[list[int]]) -> None:
+@given(
+    st.lists(st.lists(st.sampled_from([50, 50, 50, 1_100, 2_500]), min_size=2, max_size=12), min_size=1, max_size=4),
+    st.data(),
+)
+def test_never_more_is_claimed_than_any_window_of_any_trial_got(
+    all_turns: list[list[int]], data: st.DataObject
+) -> None:
     trials = [trial(50, *turns) for turns in all_turns]
     (found,) = services(*trials)
     points = dict(observed_supply(found).for_core()["points"])
-    served = []
-    for one in all_turns:
-        # By nanosecond: whether a turn that is no gap was going on.
-        served.append(np.concatenate([np.full(turn, turn == FLOOR_NS) for turn in [50, *one]]))
-    for window, claimed in points.items():
-        for line in served:
-            if window <= len(line):
-                sums = np.concatenate([[0], np.cumsum(line)])
+    for turns in all_turns:
+        # By nanosecond; a gap may be anywhere in its turn.
+        line = [np.ones(FLOOR_NS, np.int64)]
+        for turn in turns:
+            one = np.ones(turn, np.int64)
+            if turn > FLOOR_NS:
+                place = data.draw(st.integers(0, FLOOR_NS))
+                one[place : place + turn - FLOOR_NS] = 0
+            line.append(one)
+        sums = np.concatenate([[0], np.cumsum(np.concatenate(line))])
+        for window, claimed in points.items():
+            if window < len(sums):
                 assert claimed <= (sums[window:] - sums[: len(sums) - window]).min()

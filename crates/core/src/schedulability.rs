@@ -259,8 +259,8 @@ pub fn least_budget(py: Python<'_>, question: QuestionArgument, period_ns: u64) 
     py.detach(|| smallest_budget(&asked.question(), period_ns)).map_err(wrong)
 }
 
-/// One observation: how long, and begin and length of each gap.
-type ObservationArgument<'py> = (u64, PyReadonlyArray1<'py, u64>, PyReadonlyArray1<'py, u64>);
+/// One observation: how long, begin and length of each gap, and by how much later it may have come.
+type ObservationArgument<'py> = (u64, PyReadonlyArray1<'py, u64>, PyReadonlyArray1<'py, u64>, u64);
 
 /// Points of the least service of all windows of some observations.
 #[pyfunction]
@@ -269,13 +269,13 @@ pub fn service_envelope(
     observations: Vec<ObservationArgument<'_>>,
     most_points: usize,
 ) -> PyResult<Vec<(u64, u64)>> {
-    let read = |(observed_ns, begins, lengths): &ObservationArgument<'_>| {
+    let read = |(observed_ns, begins, lengths, slip_ns): &ObservationArgument<'_>| {
         let (begins, lengths) = (rows(begins)?, rows(lengths)?);
         if begins.len() != lengths.len() {
             return Err(PyValueError::new_err(format!("{} begins and {} lengths", begins.len(), lengths.len())));
         }
         let gaps: Vec<(u64, u64)> = begins.iter().copied().zip(lengths.iter().copied()).collect();
-        Observed::new(*observed_ns, &gaps).map_err(wrong)
+        Observed::new(*observed_ns, &gaps).map(|one| one.slipping(*slip_ns)).map_err(wrong)
     };
     let observations = observations.iter().map(read).collect::<PyResult<Vec<_>>>()?;
     let envelope = py.detach(|| Envelope::over(&observations, most_points)).map_err(wrong)?;

@@ -211,6 +211,29 @@ proptest! {
     }
 
     #[test]
+    fn a_gap_that_may_have_come_later_counts_where_it_is_worst(
+        turns in prop::collection::vec(0..=4_u64, 1..6), floor in 1..=3_u64,
+    ) {
+        // Turns of a loop: `floor` of work each, and a gap somewhere in it.
+        let begins = turns.iter().scan(0, |at, gap| { let begin = *at; *at += floor + gap; Some(begin) });
+        let gaps: Vec<(u64, u64)> = begins.zip(&turns).filter(|&(_, &gap)| gap > 0).map(|(begin, &gap)| (begin, gap)).collect();
+        let observed = turns.iter().map(|gap| floor + gap).sum::<u64>();
+        let supply = Observed::new(observed, &gaps).unwrap().slipping(floor);
+        // Every way to put each gap first or last in its turn.
+        let placed = (0..1_u64 << gaps.len()).map(|ways| {
+            let put = |(number, &(begin, gap)): (usize, &(u64, u64))| (begin + if ways >> number & 1 == 1 { floor } else { 0 }, gap);
+            (observed, gaps.iter().enumerate().map(put).collect::<Vec<_>>())
+        });
+        let placed: Vec<_> = placed.collect();
+        for window in 0..=observed {
+            prop_assert_eq!(Some(supply.service_in(window).unwrap()), least_of_all(&placed, window), "window {}", window);
+        }
+        for service in 0..=observed {
+            prop_assert_eq!(supply.window_for(service).ok(), by_trying(&supply, service, observed), "service {}", service);
+        }
+    }
+
+    #[test]
     fn an_observed_supply_is_the_least_of_all_windows((observed, gaps) in gaps()) {
         let supply = Observed::new(observed, &gaps).unwrap();
         let serves = |now: u64| !gaps.iter().any(|&(start, length)| (start..start + length).contains(&now));

@@ -20,6 +20,16 @@ OfSamples = Annotated[
     typer.Option("--statistic", help="Statistic of a run's samples: average, p99, p99.9 or worst.  [default: worst]"),
 ]
 
+OfHost = Annotated[
+    str | None,
+    typer.Option(
+        "--host",
+        metavar="here",
+        help="The tasks run on this host's kernel: what its RT throttling and its fair server may take is taken off "
+        "the supply.",
+    ),
+]
+
 SHORT = "Tell whether sets of real-time tasks are schedulable"
 
 
@@ -142,9 +152,11 @@ def analyze(
         typer.Option(
             "--supply",
             metavar="SUPPLY",
-            help="dedicated, or the share of a vCPU: BUDGET/PERIOD, BUDGET/PERIOD/DEADLINE, or a run that observed it.",
+            help="dedicated, or the share of a vCPU: BUDGET/PERIOD, BUDGET/PERIOD/DEADLINE, or a run that observed it; "
+            "several with + between them each take their time, such as 6ms/10ms+940ms/1s.",
         ),
     ] = "dedicated",
+    host: OfHost = None,
     budget_period: Annotated[
         str | None,
         typer.Option(
@@ -181,7 +193,7 @@ def analyze(
     from dataclasses import replace
 
     from stealtime.cli.output import data_console, print_document
-    from stealtime.cli.sched_sources import only_one, overheads_to_analyze, supply_of
+    from stealtime.cli.sched_sources import is_this_host, only_one, overheads_to_analyze, supply_of
     from stealtime.schedulability.allowed import analyze_allowing
     from stealtime.schedulability.analysis import Terms, exit_code
     from stealtime.schedulability.task_file import read_task_file
@@ -192,7 +204,7 @@ def analyze(
         policy=policy.value,
         accounting=accounting.value,
         interrupts="on another CPU" if interrupts_elsewhere else "here",
-        supply=supply_of(supply, machine),
+        supply=supply_of(supply, machine, is_this_host(host)),
         budget_period_ns=analysed_duration_of("--least-budget", budget_period),
     )
     found = overheads_to_analyze(overheads, machine, statistic, terms.supply if allow_misses else None)
@@ -233,8 +245,13 @@ def curve(
     statistic: OfSamples = None,
     supply: Annotated[
         str | None,
-        typer.Option("--supply", metavar="SUPPLY", help="Adds all conditions under BUDGET/PERIOD[/DEADLINE] or a run."),
+        typer.Option(
+            "--supply",
+            metavar="SUPPLY",
+            help="Adds all conditions under BUDGET/PERIOD[/DEADLINE], a run, or several (+).",
+        ),
     ] = None,
+    host: OfHost = None,
     policy: Annotated[Policy, typer.Option("--policy", help="Scheduling policy.")] = Policy.FIXED_PRIORITY,
     accounting: Annotated[
         Accounting, typer.Option("--accounting", help="Fixed priorities: charge overheads for each job or stretch.")
@@ -265,7 +282,7 @@ def curve(
     """
     from stealtime.cli.interruptible import interruptibly
     from stealtime.cli.output import data_console, print_document, write_last
-    from stealtime.cli.sched_sources import overheads_of, supply_of
+    from stealtime.cli.sched_sources import is_this_host, overheads_of, supply_of
     from stealtime.report.page.file import check_place
     from stealtime.schedulability.curve import CurveRequest, curve_exit_code, trace_curve
     from stealtime.schedulability.terminal import CurvePage
@@ -279,7 +296,7 @@ def curve(
         sets=sets,
         seed=seed,
         overheads=tuple(one for name in overheads or [] for one in overheads_of(name, machine, statistic)),
-        supply=None if supply is None else supply_of(supply, machine),
+        supply=None if supply is host is None else supply_of(supply or "dedicated", machine, is_this_host(host)),
         policy=policy.value,
         accounting=accounting.value,
         interrupts="on another CPU" if interrupts_elsewhere else "here",

@@ -64,7 +64,7 @@ def overheads_to_analyze(
     model = NO_OVERHEADS if name is None else _file_overheads(name, machine, statistic)
     if allowing_under is None:
         return [(model, ())]
-    if allowing_under.kind != "observed":
+    if not allowing_under.has_observed:
         raise UsageError(
             "--allow-misses needs something that a run measured", hint="give a run to --overheads, to --supply, or both"
         )
@@ -125,13 +125,40 @@ def measured_in(name: str, machine: str | None) -> "tuple[Run, MeasuredOverheads
     return run, chosen
 
 
-def supply_of(text: str, machine: str | None) -> "Supply":
-    """Read a supply: ``dedicated``, a reservation, or what a machine of a run was seen to get.
+def supply_of(text: str, machine: str | None, is_here: bool = False) -> "Supply":
+    """Read a supply, or several with ``+`` between them, each of which takes its time of what the others leave.
+
+    Args:
+        text: ``dedicated``, a reservation, or a run of which a machine was seen to get something.
+        machine: Of a run.
+        is_here: Whether the tasks run on this host's kernel, which takes its time, too.
 
     Raises:
         UsageError: It is none of them, or the run has several machines, and none was chosen.
-        StealtimeError: The run does not tell.
+        StealtimeError: The run does not tell, or nothing is left.
     """
+    from stealtime.cli.kernel_limits import supply_here
+    from stealtime.schedulability.supply import combined
+
+    texts = [text] if Path(text).exists() else text.split("+")
+    supplies = [_supply_of(one.strip(), machine) for one in texts]
+    return combined([*supplies, *([supply_here()] if is_here else [])])
+
+
+def is_this_host(name: str | None) -> bool:
+    """Read ``--host``.
+
+    Raises:
+        UsageError: It is another host.
+    """
+    if name not in (None, "here"):
+        raise UsageError(
+            f"--host: {name!r} is not here", hint="only this host is looked at; of another one give --supply 940ms/1s"
+        )
+    return name is not None
+
+
+def _supply_of(text: str, machine: str | None) -> "Supply":
     from stealtime.schedulability.supply import parse_supply
 
     if _is_duration(text):

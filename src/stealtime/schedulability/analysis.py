@@ -22,6 +22,7 @@ from stealtime.schedulability.overhead_remarks import remarks_at
 from stealtime.schedulability.overheads import NO_OVERHEADS, OverheadModel
 from stealtime.schedulability.supply import DEDICATED, Supply
 from stealtime.schedulability.task_file import TaskFile, TaskTable
+from stealtime.schedulability.uncharged import Circumstances, not_charged
 from stealtime.vocabulary.errors import ExitCode
 from stealtime.vocabulary.quantities import format_duration
 
@@ -84,6 +85,7 @@ def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
         verdict=_together(cpu.verdict for cpu in cpus),
         cpus=cpus,
         remarks=tuple(remarks_at(terms.overheads, len(file.tasks))),
+        not_charged=not_charged(terms.overheads, Circumstances(terms.interrupts, terms.supply)),
     )
 
 

@@ -182,7 +182,8 @@ def _half(points: Sequence[CurvePoint], number: int) -> float | None:
 
 
 def _conditions(request: CurveRequest) -> list[tuple[str, OverheadModel, Supply]]:
-    supplies = [DEDICATED] if request.supply in (None, DEDICATED) else [DEDICATED, request.supply]
+    supply = request.supply
+    supplies = [DEDICATED] if supply is None or supply.kind == "dedicated" else [DEDICATED, supply]
     return [
         (
             (model.source if model is not NO_OVERHEADS else "no overheads")

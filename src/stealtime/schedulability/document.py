@@ -99,6 +99,20 @@ class CpuDocument(Model):
     """With shares of misses allowed, where that was asked for."""
 
 
+class NotChargedDocument(Model):
+    """Something that takes the CPU from the tasks and is in no figure of the analysis."""
+
+    what: str
+    longest_ns: int | None
+    """That was seen at once; null: not known."""
+    count: int | None
+    """How often it was seen."""
+    share_percent: float | None
+    """Of the time of a CPU that was traced, of the trials in which it took most."""
+    because: str | None
+    """Why no size is known."""
+
+
 class AnalysisDocument(Model):
     """Is a task set schedulable, with what margin, and which overhead costs most?"""
 
@@ -120,6 +134,8 @@ class AnalysisDocument(Model):
     cpus: tuple[CpuDocument, ...]
     remarks: tuple[str, ...] = ()
     """What a reader must know of the overheads and the supply: from which samples, and what is not known."""
+    not_charged: tuple[NotChargedDocument, ...] = ()
+    """What the verdict does not cover."""
 
 
 class CurveShare(Model):

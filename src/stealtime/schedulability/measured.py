@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from stealtime.schedulability.overheads import COLUMNS, DEFAULT_TICK_PERIOD_NS, OverheadModel, Provenance
+from stealtime.schedulability.overhead_seen import Uncharged, together
+from stealtime.schedulability.overheads import COLUMNS, DEFAULT_TICK_PERIOD_NS, FINER, OverheadModel, Provenance
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class MeasuredCondition:
     tick_period_ns: int | None = None
     remarks: Sequence[str] = ()
     """What a reader of the figures must know."""
+    uncharged: Sequence[Uncharged] = ()
+    """What took the CPU beside, and is in no sample that a model takes."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +207,8 @@ def _refuse_none(source: str, conditions: Sequence[MeasuredCondition]) -> None:
 
 
 def _refuse_lacking(source: str, conditions: Sequence[MeasuredCondition]) -> None:
-    for name in COLUMNS.values():
+    # Of kernels that do not tell the finer ones, the coarser hold them.
+    for name in (name for name in COLUMNS.values() if name not in FINER):
         lacking = [one for one in conditions if _count(one, name) == 0]
         if not lacking or (len(lacking) == len(conditions) and name not in _NEEDED):
             continue
@@ -274,4 +278,5 @@ def _model(
         points=points,
         tick_period_ns=min(ticks) if ticks else DEFAULT_TICK_PERIOD_NS,
         provenance=provenance,
+        uncharged=together(one.uncharged for one in own),
     )

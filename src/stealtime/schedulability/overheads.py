@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from stealtime.schedulability.overhead_notes import joined, note, parted, read_notes
+from stealtime.schedulability.overhead_seen import Uncharged
 from stealtime.vocabulary import toml_errors
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.own_text import read_own_text
@@ -27,11 +28,22 @@ COLUMNS = {
     "CPMD": "cache_preemption",
     "INTERRUPT": "interrupt",
     "TICK-INTERRUPT": "tick_interrupt",
+    "SCHED": "finer_scheduling",
+    "SWITCH": "finer_context_switch",
 }
 """Columns in microseconds, as ``schedcat/overheads/model.py`` names them, and ours from CPMD on."""
 
-_CHARGED_AS = {"interrupt": "release", "tick_interrupt": "tick"}
-"""A whole interrupt takes more from a task than the callback in it: what is charged is the longer one."""
+_CHARGED_AS = {
+    "interrupt": "release",
+    "tick_interrupt": "tick",
+    "finer_scheduling": "scheduling",
+    "finer_context_switch": "context_switch",
+}
+"""A whole interrupt takes more from a task than the callback in it, and the scheduler may take longer for a thread that
+no sample of a job is of: what is charged is the longer one."""
+
+FINER = ("finer_scheduling", "finer_context_switch")
+"""What only kernels with ``sched_entry_tp`` and ``sched_exit_tp`` tell."""
 
 COUNT_COLUMN = "TASK-COUNT"
 _OTHER_COLUMNS = {"LOCK", "UNLOCK", "READ-LOCK", "READ-UNLOCK", "SYSCALL-IN", "SYSCALL-OUT"}
@@ -98,6 +110,8 @@ class OverheadModel:
     """None where the file does not say."""
     is_constant: bool = False
     """Whether somebody gave one value for any number of tasks."""
+    uncharged: tuple[Uncharged, ...] | None = None
+    """What was seen to take the CPU beside; None where nobody tells."""
 
     def at(self, tasks: int) -> dict[str, int]:
         """Give each overhead that is charged for a number of tasks, in whole nanoseconds, rounded up."""
@@ -154,6 +168,9 @@ def write_overheads(model: OverheadModel) -> str:
         samples = {name: "/".join(map(str, counts)) for name, counts in told.samples.items()}
         pairs = {"samples": samples, "boundaries": told.boundaries, "discards": told.discards}
         lines += [note(key, joined(values)) for key, values in pairs.items() if values]
+    if model.uncharged is not None:
+        seen = {_plain(one.what): f"{one.longest_ns}/{one.count}/{one.share_ppm}" for one in model.uncharged}
+        lines.append(note("not-charged", joined(seen)))
     lines.append(",".join([COUNT_COLUMN, *columns]) + "\n")
     for row, count in enumerate(counts[0]):
         values = [f"{float(points[row][1]) / NANOSECONDS['us']:.3f}" for points in columns.values()]
@@ -176,6 +193,26 @@ def _provenance(path: Path, notes: dict[str, str]) -> Provenance | None:
         )
     except ValueError as error:
         raise UsageError(f"{path}: {error}", hint="the comments of overheads count in whole numbers") from None
+
+
+def _plain(name: str) -> str:
+    """Give a name without what separates names in a comment."""
+    return "".join(" " if letter in ",=" or not letter.isprintable() else letter for letter in name)
+
+
+def _uncharged(path: Path, notes: dict[str, str]) -> tuple[Uncharged, ...] | None:
+    if "not-charged" not in notes:
+        return None
+    found = []
+    for what, value in parted(notes["not-charged"]).items():
+        try:
+            longest_ns, count, share_ppm = map(int, value.split("/"))
+        except ValueError:
+            raise UsageError(
+                f"{path}: not-charged: {value!r} of {what}", hint="it is LONGEST/COUNT/SHARE in ns, times and ppm"
+            ) from None
+        found.append(Uncharged(what, longest_ns, count, share_ppm))
+    return tuple(found)
 
 
 def _tick_period(path: Path, notes: dict[str, str]) -> int:
@@ -230,7 +267,7 @@ def _from_csv(path: Path, text: str) -> OverheadModel:
                 value = _number(where, column, cells[column]) * NANOSECONDS["us"]
                 points[name].append((last_count, _check(f"{where}: {column}", value)))
     tick_period_ns = _tick_period(path, notes)
-    return OverheadModel(str(path), points, tick_period_ns, _provenance(path, notes))
+    return OverheadModel(str(path), points, tick_period_ns, _provenance(path, notes), uncharged=_uncharged(path, notes))
 
 
 def _check_header(path: Path, header: list[str]) -> None:

@@ -23,6 +23,8 @@ class OverheadsPage:
             yield Text.assemble((condition.machine, "bold"), f", {tasks}; times in us")
             yield _table(condition)
             yield from map(Text, _lines(condition))
+            if condition.uncharged:
+                yield _uncharged_table(condition)
             yield Text()
         for one in self._measured.unmeasured:
             yield Text.assemble(("not measured", "bold"), f": {one.sentence}")
@@ -43,6 +45,17 @@ def _table(condition: MeasuredCondition) -> Table:
             figures = (f"{statistic_of(values_ns, statistic) / NANOSECONDS['us']:.2f}" for statistic in STATISTICS)
             table.add_row(shown, series, str(len(values_ns)), *figures)
             shown = ""
+    return table
+
+
+def _uncharged_table(condition: MeasuredCondition) -> Table:
+    table = new_table("takes the CPU beside, and is charged by no overhead")
+    table.add_column("what")
+    for name in ("times", "longest", "% of the CPU"):
+        table.add_column(name, justify="right")
+    for one in sorted(condition.uncharged, key=lambda one: -one.longest_ns):
+        longest = f"{one.longest_ns / NANOSECONDS['us']:.2f}"
+        table.add_row(one.what, f"{one.count:,}", longest, f"{one.share_ppm / 10_000:.3f}")
     return table
 
 

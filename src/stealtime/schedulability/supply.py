@@ -27,16 +27,22 @@ _MOST_STEPS = 4_000_000_000
 class Supply:
     """A dedicated CPU, a reservation, or what was observed."""
 
-    kind: Literal["dedicated", "periodic", "observed"]
+    kind: Literal["dedicated", "periodic", "observed", "combined"]
     parameters: tuple[int, ...] = ()
     """periodic: period, budget, deadline in ns."""
     observations: tuple[Observation, ...] = ()
     """observed: all that was seen; the least of any of them counts."""
     source: str = ""
-    """observed: what it was seen in."""
+    """observed: what it was seen in; periodic: who gives it, where that is not a host."""
+    parts: tuple["Supply", ...] = ()
+    """combined: what each of several who take time would leave alone."""
+    has_kernel_limits: bool = False
+    """Whether it was looked at what the kernel that runs the tasks takes from real-time threads."""
 
     @property
     def text(self) -> str:
+        if self.kind == "combined":
+            return ", and of it ".join(one.text for one in self.parts)
         if self.kind == "dedicated":
             return "a dedicated CPU"
         if self.kind == "observed":
@@ -47,14 +53,23 @@ class Supply:
             return f"{words}: empirical, bounds only what was observed"
         period, budget, deadline = map(format_duration, self.parameters)
         within = "" if deadline == period else f", within {deadline}"
-        return f"{budget} of every {period}{within}"
+        source = f" ({self.source})" if self.source else ""
+        return f"{budget} of every {period}{within}{source}"
 
     @property
     def observed_ns(self) -> int:
         """How long the longest observation is."""
         return max((one.observed_ns for one in self.observations), default=0)
 
+    @property
+    def has_observed(self) -> bool:
+        """Whether it, or a part of it, was observed."""
+        return self.kind == "observed" or any(one.has_observed for one in self.parts)
+
     def for_core(self) -> "SupplyDict":
+        if self.kind == "combined":
+            parts = [one.for_core() for one in self.parts]
+            return {"kind": "combined", "parameters": [], "points": [], "parts": parts}
         if self.kind != "observed":
             return {"kind": self.kind, "parameters": list(self.parameters), "points": [], "parts": []}
         missing = [number for one in self.observations for number in (one.missing_ns, one.observed_ns)]
@@ -64,7 +79,7 @@ class Supply:
     def _envelope(self) -> list[tuple[int, int]]:
         gaps = sum(len(one.begin_ns) for one in self.observations)
         most_points = min(_MOST_POINTS, max(_LEAST_POINTS, _MOST_STEPS // max(1, gaps)))
-        seen = [(one.observed_ns, one.begin_ns, one.length_ns) for one in self.observations]
+        seen = [(one.observed_ns, one.begin_ns, one.length_ns, one.slip_ns) for one in self.observations]
         try:
             return _core.service_envelope(seen, most_points)
         except ValueError as error:
@@ -94,6 +109,10 @@ def without_rarest_gaps(supply: Supply, share: Fraction, window_ns: int) -> tupl
     Returns:
         The supply, and how many gaps were left out; None where it was not observed.
     """
+    if supply.kind == "combined":
+        found = [without_rarest_gaps(one, share, window_ns) for one in supply.parts]
+        counts = [count for _, count in found if count is not None]
+        return replace(supply, parts=tuple(one for one, _ in found)), sum(counts) if counts else None
     if supply.kind != "observed":
         return supply, None
     seen = supply.observations
@@ -109,6 +128,18 @@ def without_rarest_gaps(supply: Supply, share: Fraction, window_ns: int) -> tupl
     parts = np.split(left_out, np.cumsum([len(one.length_ns) for one in seen])[:-1])
     kept: Sequence[Observation] = [one.without(part) for one, part in zip(seen, parts, strict=True)]
     return replace(supply, observations=tuple(kept)), count
+
+
+def combined(supplies: Sequence[Supply]) -> Supply:
+    """Give what is left where each of several takes its time, and none knows of the others."""
+    parts = [part for one in supplies for part in (one.parts if one.kind == "combined" else (one,))]
+    looked_at = any(one.has_kernel_limits for one in (*supplies, *parts))
+    taking = [one for one in parts if one.kind != "dedicated"]
+    if not taking:
+        return replace(DEDICATED, has_kernel_limits=looked_at)
+    if len(taking) == 1:
+        return replace(taking[0], has_kernel_limits=looked_at)
+    return Supply("combined", parts=tuple(taking), has_kernel_limits=looked_at)
 
 
 def parse_supply(text: str) -> Supply:

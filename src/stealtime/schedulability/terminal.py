@@ -17,6 +17,7 @@ from stealtime.schedulability.document import (
     Verdict,
 )
 from stealtime.schedulability.supply import DEDICATED
+from stealtime.schedulability.uncharged import not_charged_lines
 from stealtime.vocabulary.quantities import format_duration
 
 _STYLES: dict[Verdict, str] = {"schedulable": "green", "not schedulable": "bold red", "not judged": "magenta"}
@@ -42,6 +43,7 @@ class AnalysisPage:
                 yield from map(Text, wording.allowed_notes(cpu.allowed))
             yield Text()
         yield from map(Text, document.remarks)
+        yield from map(Text, not_charged_lines(document.not_charged))
 
 
 def _because(cpu: CpuDocument) -> str:

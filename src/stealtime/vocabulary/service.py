@@ -16,6 +16,8 @@ class Observation:
     """Of each stretch without service, in order, since the begin of the observation."""
     length_ns: NDArray[np.uint64]
     """As many; stretches do not overlap."""
+    slip_ns: int = 0
+    """By how much later each of them may have come: so much is served after each at least."""
 
     @property
     def missing_ns(self) -> int:
@@ -23,7 +25,7 @@ class Observation:
 
     def without(self, left_out: NDArray[np.bool_]) -> "Observation":
         """Give it without some of its gaps."""
-        return Observation(self.observed_ns, self.begin_ns[~left_out], self.length_ns[~left_out])
+        return Observation(self.observed_ns, self.begin_ns[~left_out], self.length_ns[~left_out], self.slip_ns)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,8 @@ pub struct Observed {
     start_ns: Vec<u64>,
     /// Service from the observation's begin to each gap, then to its end.
     served_ns: Vec<u64>,
+    /// By how much later each gap may have come.
+    slip_ns: u64,
 }
 
 impl Observed {
@@ -31,7 +33,7 @@ impl Observed {
         }
         let mut served = 0;
         let mut last_end = 0;
-        let mut one = Self { observed_ns, start_ns: Vec::new(), served_ns: Vec::new() };
+        let mut one = Self { observed_ns, start_ns: Vec::new(), served_ns: Vec::new(), slip_ns: 0 };
         for &(start, length) in gaps {
             let end = start.checked_add(length).ok_or(Error::Overflow)?;
             if length == 0 {
@@ -53,6 +55,13 @@ impl Observed {
             return Err(Error::Supply("nothing was served in the whole observation"));
         }
         Ok(one)
+    }
+
+    /// The same, where each gap may have come later by up to that much, which is served after it at least: it is known
+    /// in which turn of a loop a gap was, and not where in it.
+    #[must_use]
+    pub fn slipping(self, slip_ns: u64) -> Self {
+        Self { slip_ns, ..self }
     }
 
     pub fn observed_ns(&self) -> u64 {
@@ -80,12 +89,13 @@ impl Observed {
     fn least_in(&self, window_ns: u64) -> u64 {
         // The service of a sliding window is least where it begins with a gap, or at an end of the observation.
         let last_start = self.observed_ns - window_ns;
-        let mut least = self.served_until(window_ns).min(self.served_in_all() - self.served_until(last_start));
-        // Ends of windows rise with their starts: one pass finds the gap before each.
+        let mut least =
+            self.served_until(window_ns).min(self.served_in_all().saturating_sub(self.most_until(last_start)));
+        // Ends of windows rise with their starts: one pass finds the gap before each. The first gap of a window is worst
+        // as late as it can be, all others as early.
         let mut before = 0;
-        for (&start, &served) in
-            self.start_ns.iter().zip(&self.served_ns).take_while(|&(&start, _)| start <= last_start)
-        {
+        let starts = self.start_ns.iter().map(|&start| start + self.slip_ns);
+        for (start, &served) in starts.zip(&self.served_ns).take_while(|&(start, _)| start <= last_start) {
             let end = start + window_ns;
             while self.start_ns.get(before).is_some_and(|&next| next < end) {
                 before += 1;
@@ -94,7 +104,7 @@ impl Observed {
                 Some(gap) => self.served_ns[gap] + end.saturating_sub(self.end_of(gap)),
                 None => end,
             };
-            least = least.min(until - served);
+            least = least.min(until.saturating_sub(served + self.slip_ns));
         }
         least
     }
@@ -112,6 +122,13 @@ impl Observed {
         let gap = gaps_before - 1;
         let after_gap = at_ns.saturating_sub(self.end_of(gap));
         self.served_ns[gap] + after_gap
+    }
+
+    /// The same at most, if the gap before came as late as it can have.
+    fn most_until(&self, at_ns: u64) -> u64 {
+        let until = self.served_until(at_ns);
+        let last = self.start_ns.partition_point(|&start| start < at_ns).checked_sub(1);
+        last.map_or(until, |gap| until.max(self.served_ns[gap] + self.slip_ns.min(at_ns - self.start_ns[gap])))
     }
 
     fn end_of(&self, gap: usize) -> u64 {
@@ -133,7 +150,8 @@ impl Observed {
     fn left_from(&self, service_ns: u64) -> u64 {
         let served = self.served_in_all() - service_ns;
         // The begin of a gap is followed by as much service as its end: the last such time is the end.
-        let gaps_until = self.served_ns[..self.start_ns.len()].partition_point(|&before| before <= served);
+        let gaps_until =
+            self.served_ns[..self.start_ns.len()].partition_point(|&before| before + self.slip_ns <= served);
         if gaps_until == 0 {
             return served;
         }
@@ -161,10 +179,11 @@ impl Supply for Observed {
         }
         let mut longest = self.reached(service_ns).max(self.observed_ns - self.left_from(service_ns));
         for (&start, &before) in self.start_ns.iter().zip(&self.served_ns) {
+            let before = before + self.slip_ns;
             if before + service_ns > all {
                 break;
             }
-            longest = longest.max(self.reached(before + service_ns) - start);
+            longest = longest.max(self.reached(before + service_ns).saturating_sub(start + self.slip_ns));
         }
         Ok(longest)
     }

@@ -1,8 +1,8 @@
 """What a machine was seen to get of a CPU: a busy thread of the highest priority sees every stretch that it did not.
 
 The like is measured by osnoise (``kernel/trace/trace_osnoise.c``); as a supply function of threads by rt-muse (Maggio,
-Lelli and Bini, Real-Time Systems 53, 2017). A turn of ``tick`` that is longer than the floor holds a gap. Where in that
-turn it was is not known, so the whole turn counts as one: what was served in it, the floor, is left out. The machine's
+Lelli and Bini, Real-Time Systems 53, 2017). A turn of ``tick`` that is longer than the floor holds a gap as long as the
+excess. Where in that turn it was is not known: it is put to the turn's begin, and may slip by the floor. The machine's
 own interrupts are among the gaps.
 """
 
@@ -60,8 +60,10 @@ def observation_of(trial: "Trial") -> Observation:
     ns_a_unit = NANOSECONDS["s"] / outcome.clock.units_per_s
     floor_units = round(summary["floor_ns"] / ns_a_unit)
     found = series.spikes(floor_units + int(SHORTEST_GAP_NS / ns_a_unit), _ALL)
-    begins, ends = found["start"] * ns_a_unit, (found["start"] + found["duration"]) * ns_a_unit
-    return _apart(begins, ends, int(summary["span_s"] * NANOSECONDS["s"]))
+    begin_ns = np.floor(found["start"] * ns_a_unit).astype(np.int64)
+    length_ns = np.ceil((found["duration"] - np.uint64(floor_units)) * ns_a_unit).astype(np.int64)
+    observed_ns = int(summary["span_s"] * NANOSECONDS["s"])
+    return _apart(begin_ns, length_ns, observed_ns, int(summary["floor_ns"]))
 
 
 def _without(machine: str, paused: "Mapping[str, int]") -> str:
@@ -70,12 +72,13 @@ def _without(machine: str, paused: "Mapping[str, int]") -> str:
     return words if not count else f"{words}; {count} more were paused now and then, and do not count"
 
 
-def _apart(begins: "NDArray[np.float64]", ends: "NDArray[np.float64]", observed_ns: int) -> Observation:
-    """Make whole nanoseconds of gaps, rounded apart and kept within the observation."""
-    begin_ns = np.floor(begins).astype(np.int64)
-    end_ns = np.minimum(np.ceil(ends).astype(np.int64), observed_ns)
-    # Turns follow each other: rounding alone makes two gaps overlap.
+def _apart(
+    begin_ns: "NDArray[np.int64]", length_ns: "NDArray[np.int64]", observed_ns: int, floor_ns: int
+) -> Observation:
+    """Make gaps that do not overlap, each of them within the observation: rounding may have moved an end."""
+    end_ns = np.minimum(begin_ns + length_ns, observed_ns)
+    begin_ns = begin_ns.copy()
     begin_ns[1:] = np.maximum(begin_ns[1:], end_ns[:-1])
     there = end_ns > begin_ns
     begin_ns, end_ns = begin_ns[there], end_ns[there]
-    return Observation(observed_ns, begin_ns.astype(np.uint64), (end_ns - begin_ns).astype(np.uint64))
+    return Observation(observed_ns, begin_ns.astype(np.uint64), (end_ns - begin_ns).astype(np.uint64), floor_ns)

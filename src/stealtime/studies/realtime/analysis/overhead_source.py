@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stealtime.schedulability.measured import MeasuredCondition, MeasuredOverheads, Unmeasured
+from stealtime.schedulability.overhead_seen import together
 from stealtime.studies.realtime.analysis.overheads import BOUNDARIES, TrialOverheads, joined, measure
 from stealtime.studies.realtime.analysis.tracing_shift import tracing_sentences
 from stealtime.studies.realtime.results import JobsOfTasks
@@ -114,5 +115,6 @@ def _condition(machine: str, tasks: int, trials: Sequence[TrialOverheads]) -> Me
         boundaries=BOUNDARIES,
         discards={name: count for name, count in discards.items() if count},
         tick_period_ns=min(periods, default=None),
+        uncharged=together(trial.uncharged for trial in trials),
         remarks=(*_unseen(trials), *(f"when the host took the CPU is not known: {why}" for why in unknown)),
     )

@@ -18,6 +18,8 @@ from stealtime.store.run import Run
 from stealtime.studies.realtime.analysis.decomposition import NOT_BOUNDED
 from stealtime.studies.realtime.analysis.gathered import Gathered, gather
 from stealtime.studies.realtime.analysis.model import RealTimeCell
+from stealtime.studies.realtime.analysis.quantities import quantity_rows
+from stealtime.studies.realtime.analysis.seed_claims import CITATION, seed_claims
 from stealtime.studies.realtime.page.pictures import missed_dots, missed_figure, overhead_rows, part_bars
 from stealtime.studies.realtime.rows import tables_of
 from stealtime.studies.realtime.wording import NOTES
@@ -52,6 +54,9 @@ def section(cells: Sequence[RealTimeCell], gathered: Gathered) -> Section:
         "draw_dots": draw_dots,
         "rows": overhead_rows(gathered.conditions),
         "uncharged": _uncharged(gathered),
+        "quantities": quantity_rows(gathered.conditions),
+        "claims": seed_claims(gathered.conditions),
+        "citation": CITATION,
         "bars": [(title, figure) for title, figure in bars if figure is not None],
         "not_bounded": NOT_BOUNDED,
         "curve": None if gathered.curve is None else curve_figure(gathered.curve),

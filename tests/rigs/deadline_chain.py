@@ -42,8 +42,8 @@ STEALTIME = str(Path(sys.executable).parent / "stealtime")
 MACHINE = "native"
 TASKS = 4
 MOST_UTILIZATION = 0.9
-"""A tenth of the CPU stays for ordinary threads: Linux 6.12 and newer takes 5 % for them by force, if need be, which no
-analysis here knows of."""
+"""A tenth of the CPU stays for ordinary threads: Linux 6.12 and newer takes 5 % for them by force, if need be, which
+this chain does not charge (``sched --host here`` would)."""
 LEAST_UTILIZATION = 0.1
 OVER = 1.05
 PERIODS = ("moderate", "long")

@@ -127,8 +127,8 @@ impl Supply for Envelope {
 /// What lies between two points, and how much it hides.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Stretch {
-    /// By how much the service may be higher between the points than is claimed, in parts of the window.
-    hidden: u64,
+    /// By how much the service may be higher between the points than is claimed, in parts of the window (2^-32).
+    hidden: u128,
     from: (u64, u64),
     to: (u64, u64),
 }
@@ -140,6 +140,6 @@ impl Stretch {
         // It could rise at once, or, as is claimed, at last.
         let hidden_ns = rise.min(to.0 - from.0 - rise);
         let is_worth = hidden_ns > to.0 / FINENESS;
-        is_worth.then(|| Self { hidden: (u128::from(hidden_ns) * (1 << 32) / u128::from(to.0)) as u64, from, to })
+        is_worth.then(|| Self { hidden: u128::from(hidden_ns) * (1 << 32) / u128::from(to.0), from, to })
     }
 }

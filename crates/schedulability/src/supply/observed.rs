@@ -91,8 +91,8 @@ impl Observed {
         let last_start = self.observed_ns - window_ns;
         let mut least =
             self.served_until(window_ns).min(self.served_in_all().saturating_sub(self.most_until(last_start)));
-        // Ends of windows rise with their starts: one pass finds the gap before each. The first gap of a window is worst
-        // as late as it can be, all others as early.
+        // Ends of windows rise with their starts: one pass finds the gap before each. The first gap of a window is
+        // worst as late as it can be, all others as early.
         let mut before = 0;
         let starts = self.start_ns.iter().map(|&start| start + self.slip_ns);
         for (start, &served) in starts.zip(&self.served_ns).take_while(|&(start, _)| start <= last_start) {

@@ -15,6 +15,7 @@ JOB_PARTS: list[str]
 JOB_DISCARDS: list[str]
 """What the column ``discard`` of chains counts from 0; the first is none."""
 
+TAKER_CLASSES: list[str]
 OVERHEAD_SAMPLES: list[str]
 """What the column ``kind`` of samples counts from 0."""
 
@@ -56,6 +57,21 @@ class OverheadSamplesDict(TypedDict):
     flags: NDArray[np.uint8]
     expiries: NDArray[np.uint16]
     releases: NDArray[np.uint16]
+    """Of an interrupt: callbacks that woke a thread of the jobs."""
+    ticks: NDArray[np.uint16]
+
+class InterferenceDict(TypedDict):
+    """What took the CPUs of the jobs and is in no sample, in cycles; all arrays are equally long."""
+
+    cls: NDArray[np.uint8]
+    """Counts in ``TAKER_CLASSES``."""
+    cpu: NDArray[np.uint16]
+    name: NDArray[np.uint32]
+    """Counts in the names of the trace; 4294967295 is none."""
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+    net: NDArray[np.uint64]
+    """Without what came on top of it."""
 
 class DiscardsDict(TypedDict):
     """Counts by reason."""
@@ -70,6 +86,7 @@ class OverheadsDict(TypedDict):
     """A row for each job: each of ``JOB_PARTS`` in cycles, ``flags``, ``discard``, ``interrupted`` and ``taken`` (bits
     of parts), ``interrupt`` (the whole interrupt of its timer, in cycles)."""
     samples: OverheadSamplesDict
+    interference: InterferenceDict
     discards: DiscardsDict
 
 def measure_overheads(trace: EventsDict, jobs: StampedJobsDict, taken: Sequence[tuple[int, int]]) -> OverheadsDict:
@@ -430,12 +447,15 @@ PARTS_PER_MILLION: int
 class SupplyDict(TypedDict):
     """What a CPU gives its tasks."""
 
-    kind: Literal["dedicated", "periodic", "linear", "observed", "windows"]
+    kind: Literal["dedicated", "periodic", "linear", "observed", "combined", "windows"]
     parameters: list[int]
-    """periodic: period, budget, deadline; linear: service, span, delay; observed: how long; windows: the major frame;
-    all in ns."""
-    gaps: list[tuple[int, int]]
-    """observed: start and length of each gap in ns, in order of time; windows: those of each window."""
+    """periodic: period, budget, deadline; linear: service, span, delay; observed: of each observation what was missing
+    and how long it was; windows: the major frame; all in ns."""
+    points: list[tuple[int, int]]
+    """observed: windows and the least service in them in ns, as :func:`service_envelope` gives them; windows: start and
+    length of each in ns."""
+    parts: list[SupplyDict]
+    """combined: what each of several would leave alone; none of them linear or combined."""
 
 class QuestionDict(TypedDict):
     """One CPU's tasks; all times in ns."""
@@ -570,6 +590,23 @@ def least_budget(question: QuestionDict, period_ns: int) -> int | None:
 
     Raises:
         ValueError: As :func:`cost_margin`.
+    """
+
+def service_envelope(
+    observations: Sequence[tuple[int, NDArray[np.uint64], NDArray[np.uint64], int]], most_points: int
+) -> list[tuple[int, int]]:
+    """Find the least service of all windows of some observations, by length of window.
+
+    Args:
+        observations: How long each was, begins and lengths of its gaps in order of time, and by how much later each of
+            them may have come, in which time there was service after it; all in ns.
+        most_points: Between so many points at most, less is claimed than was observed.
+
+    Returns:
+        Windows and the service in them in ns, both from 0 on.
+
+    Raises:
+        ValueError: Gaps overlap or are beyond the observation, or nothing was observed or served.
     """
 
 def count_schedulable_sets(

@@ -42,8 +42,8 @@ STEALTIME = str(Path(sys.executable).parent / "stealtime")
 MACHINE = "native"
 TASKS = 4
 MOST_UTILIZATION = 0.9
-"""A tenth of the CPU stays for ordinary threads: Linux 6.12 and newer takes 5 % for them by force, if need be, which no
-analysis here knows of."""
+"""A tenth of the CPU stays for ordinary threads: Linux 6.12 and newer takes 5 % for them by force, if need be, which
+this chain does not charge (``sched --host here`` would)."""
 LEAST_UTILIZATION = 0.1
 OVER = 1.05
 PERIODS = ("moderate", "long")
@@ -68,7 +68,7 @@ class Observed:
     def text(self) -> str:
         """For people."""
         overheads = ", ".join(f"{name.replace('_', ' ')} {ns / 1000:.0f} us" for name, ns in self.charged.items())
-        longest = max((length for _, length in self.supply.gaps), default=0)
+        longest = max((int(one.length_ns.max(initial=0)) for one in self.supply.observations), default=0)
         return f"worst overheads: {overheads}; longest gap of the supply {longest / 1e6:.2f} ms"
 
 

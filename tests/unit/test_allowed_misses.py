@@ -14,12 +14,26 @@ from hypothesis import strategies as st
 from stealtime.cli import sched_sources
 from stealtime.schedulability.supply import DEDICATED, Supply, parse_supply, without_rarest_gaps
 from stealtime.schemas import DOCUMENTS
+from stealtime.vocabulary.service import Observation
 
 SECOND = 1_000_000_000
 
 
+def observation(*gaps: tuple[int, int], observed_ns: int = SECOND) -> Observation:
+    begins, lengths = np.array(gaps, np.uint64).reshape(-1, 2).T.copy()
+    return Observation(observed_ns, begins, lengths)
+
+
 def observed(*gaps: tuple[int, int], observed_ns: int = SECOND) -> Supply:
-    return Supply("observed", (observed_ns,), gaps, "a machine")
+    return Supply("observed", observations=(observation(*gaps, observed_ns=observed_ns),), source="a machine")
+
+
+def gaps_of(supply: Supply) -> list[tuple[int, int]]:
+    return [
+        (int(begin), int(length))
+        for one in supply.observations
+        for begin, length in zip(one.begin_ns, one.length_ns, strict=True)
+    ]
 
 
 @given(
@@ -37,7 +51,8 @@ def test_no_more_windows_meet_what_is_left_out_than_are_allowed(
             gaps.append((begin, long))
             free = begin + long
     supply, count = without_rarest_gaps(observed(*gaps, observed_ns=length), share, window)
-    left_out = [gap for gap in gaps if gap not in supply.gaps]
+    kept = gaps_of(supply)
+    left_out = [gap for gap in gaps if gap not in kept]
     assert len(left_out) == count
     # Of a continuum of windows, those that begin in the middle of each unit.
     begins = np.arange(length - window) + 0.5
@@ -46,7 +61,7 @@ def test_no_more_windows_meet_what_is_left_out_than_are_allowed(
         meets |= (begins < begin + long) & (begins + window > begin)
     assert meets.sum() <= share * (length - window)
     # What is left out is no shorter than what is kept.
-    assert not left_out or not supply.gaps or min(gap[1] for gap in left_out) >= max(gap[1] for gap in supply.gaps)
+    assert not left_out or not kept or min(gap[1] for gap in left_out) >= max(gap[1] for gap in kept)
 
 
 def test_the_longest_gaps_go_first_and_a_short_observation_keeps_all() -> None:
@@ -55,9 +70,18 @@ def test_the_longest_gaps_go_first_and_a_short_observation_keeps_all() -> None:
     # 1 % of 990 ms is less than the 19 ms that meet the longest one, 2 % are not.
     assert without_rarest_gaps(one, Fraction(1, 100), 10_000_000) == (one, 0)
     kept, count = without_rarest_gaps(one, Fraction(2, 100), 10_000_000)
-    assert (count, kept.gaps) == (1, ((0, 5_000), (500_000_000, 1_000)))
+    assert (count, gaps_of(kept)) == (1, [(0, 5_000), (500_000_000, 1_000)])
     # Windows longer than the observation: nothing can be said.
     assert without_rarest_gaps(one, Fraction(1, 2), 2 * SECOND) == (one, 0)
+
+
+def test_the_longest_gaps_of_all_observations_go_first() -> None:
+    first, second = observation((10, 7_000_000), (20_000_000, 50)), observation((5, 9_000_000))
+    both = Supply("observed", observations=(first, second), source="a machine")
+    # Of 1.98 s of moments 1 % has room for the longest with its 10 ms, not for the other as well.
+    kept, count = without_rarest_gaps(both, Fraction(1, 100), 10_000_000)
+    assert (count, gaps_of(kept)) == (1, [(10, 7_000_000), (20_000_000, 50)])
+    assert [one.observed_ns for one in kept.observations] == [SECOND, SECOND]
 
 
 @pytest.mark.parametrize("supply", [DEDICATED, parse_supply("6ms/10ms")])

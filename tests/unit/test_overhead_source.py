@@ -1,5 +1,6 @@
 """What a run tells of overheads: of which machines, why not of others, and at what cost."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -9,6 +10,7 @@ import pytest
 from command import Command
 
 from stealtime._core import JOB_PARTS, OVERHEAD_FLAGS, OVERHEAD_SAMPLES
+from stealtime.schedulability.overhead_seen import Uncharged
 from stealtime.studies.realtime.analysis import overhead_source
 from stealtime.studies.realtime.analysis.overheads import TrialOverheads
 from stealtime.studies.realtime.analysis.overheads import measure as really_measure
@@ -49,9 +51,11 @@ def overheads() -> TrialOverheads:
         "duration": np.full(JOBS, 1_000, np.uint64),
         "flags": np.full(JOBS, OVERHEAD_FLAGS["real_time"], np.uint8),
         "releases": np.ones(JOBS, np.uint64),
+        "ticks": np.zeros(JOBS, np.uint64),
     }
     found = {"chains": chains, "samples": samples, "discards": {"jobs": {"hole": 0}, "pairs": {"not_ended": 1}}}
-    return TrialOverheads(cast("Any", found), 1.0, JOBS, np.full(JOBS, 15_000, np.int64))
+    block = Uncharged("softirq BLOCK", 171_600, 12, 40)
+    return TrialOverheads(cast("Any", found), 1.0, JOBS, np.full(JOBS, 15_000, np.int64), uncharged=[block])
 
 
 @pytest.fixture
@@ -150,3 +154,30 @@ def test_misses_allowed_are_answered_from_percentiles(
     assert factors[0] == factors[1] < factors[2]
     assert budgets[0] == budgets[1]
     assert parse_duration_ns(budgets[2]) < parse_duration_ns(budgets[1])
+
+
+@pytest.mark.usefixtures("native_measures")
+def test_what_is_not_charged_is_said_with_its_size_also_from_a_file(
+    stealtime: Command, run: Callable[[str], None], tmp_path: Path
+) -> None:
+    run("on")
+    file = tmp_path / "native.csv"
+    file.write_text(stealtime("sched", "overheads", "last", "--machine", "native", "--csv").out)
+    for source in (("last", "--machine", "native"), (str(file),)):
+        ended = stealtime("sched", "analyze", str(tmp_path / "t.toml"), "--overheads", *source, "--json")
+        told = json.loads(ended.out)["not_charged"]
+        # Of both repetitions the longest, and how often in both.
+        block = {"what": "softirq BLOCK", "longest_ns": 171_600, "count": 24, "share_percent": 0.004, "because": None}
+        assert told[0] == block
+        assert [one["what"] for one in told[1:]] == [
+            "cache-related preemption delay",
+            "RT throttling and the fair server",
+        ]
+        words = in_words(stealtime("sched", "analyze", str(tmp_path / "t.toml"), "--overheads", *source).out)
+        assert "not charged: softirq BLOCK, seen 24 times, up to 171.60µs, 0.004 % of the CPU" in words
+        assert "not charged: cache-related preemption delay: not measured; 0 is charged" in words
+    shown = in_words(stealtime("sched", "overheads", "last").out)
+    assert "takes the CPU beside, and is charged by no overhead what times longest % of the CPU" in shown.replace(
+        "─", ""
+    )
+    assert "softirq BLOCK 24 171.60 0.004" in shown

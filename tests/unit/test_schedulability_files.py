@@ -121,7 +121,7 @@ CSV = "TASK-COUNT, SCHEDULE, CXS, RELEASE-LATENCY\n2, 4.5, 1, 10\n4, 3.5, 2, 20\
 
 def test_overheads_are_piecewise_linear_in_the_number_of_tasks_and_never_fall(tmp_path: Path) -> None:
     model = read_overheads(write(tmp_path, CSV, "o.csv"))
-    # By hand, in ns: scheduling rises from 4.5 us only after 4 tasks; event latency is 5 us a task everywhere.
+    # By hand, in ns: scheduling rises from 4.5 us only after 4 tasks; event latency is 5 us a task from there on.
     assert [model.at(tasks)["scheduling"] for tasks in (1, 2, 3, 4, 7, 10, 16)] == [
         4500,
         4500,
@@ -131,8 +131,8 @@ def test_overheads_are_piecewise_linear_in_the_number_of_tasks_and_never_fall(tm
         6500,
         8500,
     ]
-    assert [model.at(tasks)["event_latency"] for tasks in (1, 3, 20)] == [5000, 15000, 100_000]
-    assert [model.at(tasks)["context_switch"] for tasks in (1, 5)] == [500, 2500]
+    assert [model.at(tasks)["event_latency"] for tasks in (1, 3, 20)] == [10_000, 15_000, 100_000]
+    assert [model.at(tasks)["context_switch"] for tasks in (1, 5)] == [1000, 2500]
     assert "release" not in model.at(2)
 
 

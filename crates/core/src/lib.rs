@@ -42,7 +42,7 @@ mod _core {
     #[pymodule_export]
     use crate::schedulability::{
         analyze_tasks, cost_margin, cost_margin_and_edge, count_schedulable_sets, generate_tasks, least_budget,
-        overhead_influences, partition_tasks,
+        overhead_influences, partition_tasks, service_envelope,
     };
     #[pymodule_export]
     use crate::series::{PyDigest, PyPool, PySeries, pooled_histogram, pooled_percentile_curve};

@@ -4,7 +4,8 @@ use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stealtime_overheads::{
-    Chains, Discards, Flags, Found, JobDiscard, Jobs, PairDiscard, Part, Sample, SampleKind, Stretches, Trace, measure,
+    Chains, Discards, Flags, Found, JobDiscard, Jobs, PairDiscard, Part, Sample, SampleKind, Stretches, TakerClass,
+    Taking, Trace, measure,
 };
 
 use crate::errors::wrong;
@@ -41,10 +42,11 @@ pub fn measure_overheads<'py>(
         let checked = Trace::new(columns, names, covered)?;
         Ok::<_, stealtime_overheads::OverheadsError>(measure(&checked, &jobs, &Stretches::new(taken)))
     });
-    let Found { chains, samples, discards } = found.map_err(wrong)?;
+    let Found { chains, samples, takings, discards } = found.map_err(wrong)?;
     let dictionary = PyDict::new(py);
     dictionary.set_item("chains", chains_of(py, chains)?)?;
     dictionary.set_item("samples", samples_of(py, &samples)?)?;
+    dictionary.set_item("interference", takings_of(py, &takings)?)?;
     dictionary.set_item("discards", discards_of(py, &discards)?)?;
     Ok(dictionary)
 }
@@ -77,6 +79,19 @@ fn samples_of<'py>(py: Python<'py>, samples: &[Sample]) -> PyResult<Bound<'py, P
     dictionary.set_item("flags", column(samples, |it| it.flags.bits()).into_pyarray(py))?;
     dictionary.set_item("expiries", column(samples, |it| it.expiries).into_pyarray(py))?;
     dictionary.set_item("releases", column(samples, |it| it.releases).into_pyarray(py))?;
+    dictionary.set_item("ticks", column(samples, |it| it.ticks).into_pyarray(py))?;
+    Ok(dictionary)
+}
+
+fn takings_of<'py>(py: Python<'py>, takings: &[Taking]) -> PyResult<Bound<'py, PyDict>> {
+    let dictionary = PyDict::new(py);
+    let column = |of: fn(&Taking) -> u64| takings.iter().map(of).collect::<Vec<_>>().into_pyarray(py);
+    dictionary.set_item("cls", takings.iter().map(|it| it.class as u8).collect::<Vec<_>>().into_pyarray(py))?;
+    dictionary.set_item("cpu", takings.iter().map(|it| it.cpu).collect::<Vec<_>>().into_pyarray(py))?;
+    dictionary.set_item("name", takings.iter().map(|it| it.name).collect::<Vec<_>>().into_pyarray(py))?;
+    dictionary.set_item("start", column(|it| it.start))?;
+    dictionary.set_item("end", column(|it| it.end))?;
+    dictionary.set_item("net", column(|it| it.net))?;
     Ok(dictionary)
 }
 
@@ -98,6 +113,7 @@ fn discards_of<'py>(py: Python<'py>, discards: &Discards) -> PyResult<Bound<'py,
 pub fn add_names(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("JOB_PARTS", Part::ALL.map(Part::name).to_vec())?;
     module.add("JOB_DISCARDS", JobDiscard::ALL.map(JobDiscard::name).to_vec())?;
+    module.add("TAKER_CLASSES", TakerClass::ALL.map(TakerClass::name).to_vec())?;
     module.add("OVERHEAD_SAMPLES", SampleKind::ALL.map(SampleKind::name).to_vec())?;
     let flags = PyDict::new(module.py());
     for (name, flag) in Flags::NAMED {

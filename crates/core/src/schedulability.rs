@@ -1,5 +1,6 @@
 //! `stealtime-schedulability` for Python: dictionaries of whole nanoseconds in and out.
 
+use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -7,12 +8,13 @@ use stealtime_schedulability::generate::{
     self, Deadlines, Fit, OverUtilized, PeriodLaw, Recipe, UtilizationLaw, Utilizations,
 };
 use stealtime_schedulability::{
-    Accounting, Condition, Constrained, Counted, Dedicated, Demand, Error, Interrupts, Linear, Margin, Observed,
-    Overhead, Overheads, PARTS_PER_MILLION, Policy, Population, Question, RecipeError, Response, Supply, Task, Verdict,
-    Windows, count_schedulable, influences, largest_scale, smallest_budget,
+    Accounting, Combined, Condition, Constrained, Counted, Dedicated, Demand, Envelope, Error, Interrupts, Linear,
+    Margin, Observed, Overhead, Overheads, PARTS_PER_MILLION, Part, Policy, Population, Question, RecipeError,
+    Response, Supply, Task, Verdict, Windows, count_schedulable, influences, largest_scale, smallest_budget,
 };
 
 use crate::errors::wrong;
+use crate::events::rows;
 
 /// One task: cost, period, deadline, jitter, blocking.
 type TaskArgument = (u64, u64, u64, u64, u64);
@@ -38,7 +40,8 @@ pub struct QuestionArgument {
 pub struct SupplyArgument {
     kind: String,
     parameters: Vec<u64>,
-    gaps: Vec<(u64, u64)>,
+    points: Vec<(u64, u64)>,
+    parts: Vec<SupplyArgument>,
 }
 
 /// What sets are analysed under.
@@ -173,10 +176,34 @@ impl SupplyArgument {
             ("periodic", &[period, budget, deadline]) => {
                 Box::new(Constrained::new(period, budget, deadline).map_err(wrong)?)
             }
+            ("combined", []) => {
+                let part = |one: &Self| Ok(Part { supply: one.read()?, missing: one.missing()? });
+                Box::new(Combined::new(self.parts.iter().map(part).collect::<PyResult<Vec<_>>>()?))
+            }
             ("linear", &[service, span, delay]) => Box::new(Linear::new(service, span, delay).map_err(wrong)?),
-            ("observed", &[observed]) => Box::new(Observed::new(observed, &self.gaps).map_err(wrong)?),
-            ("windows", &[frame]) => Box::new(Windows::new(frame, &self.gaps).map_err(wrong)?),
+            ("windows", &[frame]) => Box::new(Windows::new(frame, &self.points).map_err(wrong)?),
+            ("observed", missing) if missing.len() % 2 == 0 => {
+                let missing = missing.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+                Box::new(Envelope::from_points(self.points.clone(), missing).map_err(wrong)?)
+            }
             (other, _) => return Err(unknown("supply", other)),
+        })
+    }
+
+    /// What it takes in the long run at most, and of how much time.
+    fn missing(&self) -> PyResult<(u64, u64)> {
+        let largest = |pairs: &[u64]| {
+            let pairs = pairs.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+            pairs.max_by(|a, b| (u128::from(a.0) * u128::from(b.1)).cmp(&(u128::from(b.0) * u128::from(a.1))))
+        };
+        Ok(match (self.kind.as_str(), self.parameters.as_slice()) {
+            ("dedicated", []) => (0, 1),
+            ("periodic", &[period, budget, _]) => (period.saturating_sub(budget), period),
+            ("observed", missing) => largest(missing).unwrap_or((0, 1)),
+            ("windows", &[frame]) => {
+                (frame.saturating_sub(self.points.iter().map(|&(_, length)| length).sum::<u64>()), frame)
+            }
+            (other, _) => return Err(unknown("part of a supply", other)),
         })
     }
 }
@@ -255,6 +282,29 @@ pub fn overhead_influences(
 pub fn least_budget(py: Python<'_>, question: QuestionArgument, period_ns: u64) -> PyResult<Option<u64>> {
     let asked = Asked::read(&question)?;
     py.detach(|| smallest_budget(&asked.question(), period_ns)).map_err(wrong)
+}
+
+/// One observation: how long, begin and length of each gap, and by how much later it may have come.
+type ObservationArgument<'py> = (u64, PyReadonlyArray1<'py, u64>, PyReadonlyArray1<'py, u64>, u64);
+
+/// Points of the least service of all windows of some observations.
+#[pyfunction]
+pub fn service_envelope(
+    py: Python<'_>,
+    observations: Vec<ObservationArgument<'_>>,
+    most_points: usize,
+) -> PyResult<Vec<(u64, u64)>> {
+    let read = |(observed_ns, begins, lengths, slip_ns): &ObservationArgument<'_>| {
+        let (begins, lengths) = (rows(begins)?, rows(lengths)?);
+        if begins.len() != lengths.len() {
+            return Err(PyValueError::new_err(format!("{} begins and {} lengths", begins.len(), lengths.len())));
+        }
+        let gaps: Vec<(u64, u64)> = begins.iter().copied().zip(lengths.iter().copied()).collect();
+        Observed::new(*observed_ns, &gaps).map(|one| one.slipping(*slip_ns)).map_err(wrong)
+    };
+    let observations = observations.iter().map(read).collect::<PyResult<Vec<_>>>()?;
+    let envelope = py.detach(|| Envelope::over(&observations, most_points)).map_err(wrong)?;
+    Ok(envelope.points().to_vec())
 }
 
 /// Draw a task set.

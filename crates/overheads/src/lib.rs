@@ -12,6 +12,7 @@ mod chain;
 mod discards;
 mod error;
 mod flags;
+mod interference;
 mod part;
 mod sample;
 mod scan;
@@ -22,11 +23,14 @@ pub use chain::{Chains, Jobs, follow};
 pub use discards::{Discards, JobDiscard, PairDiscard};
 pub use error::OverheadsError;
 pub use flags::Flags;
+pub use interference::{TakerClass, Taking};
 pub use part::Part;
 pub use sample::{Sample, SampleKind};
 pub use scan::{Scanned, Wake, scan};
 pub use stretches::Stretches;
 pub use trace::{Trace, TraceColumns};
+
+use rustc_hash::FxHashSet;
 
 /// What one trace gives.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +39,8 @@ pub struct Found {
     pub chains: Chains,
     /// In the order of CPUs, then of time.
     pub samples: Vec<Sample>,
+    /// What is in no sample, in the order of CPUs, then of ends.
+    pub takings: Vec<Taking>,
     pub discards: Discards,
 }
 
@@ -43,8 +49,10 @@ pub struct Found {
 /// `taken` are stretches in which the host is known to have taken the CPU, on the same counter.
 pub fn measure(trace: &Trace<'_>, jobs: &Jobs<'_>, taken: &Stretches) -> Found {
     let mut found = Found::default();
-    let scanned = scan(trace, taken, &mut found.discards);
+    let own: FxHashSet<i32> = jobs.thread.iter().copied().collect();
+    let scanned = scan(trace, taken, &own, &mut found.discards);
     found.chains = follow(trace, &scanned, jobs, taken, &mut found.discards);
     found.samples = scanned.samples;
+    found.takings = interference::interference(trace, &own);
     found
 }

@@ -57,7 +57,9 @@ pub struct Sample {
     pub start: u64,
     pub duration: u64,
     pub flags: Flags,
-    /// Of an interrupt: how many timers expired in it, and how many of their callbacks woke a thread. Otherwise 0.
+    /// Of an interrupt: how many timers expired in it, how many of their callbacks woke a job's thread, and how many
+    /// were the tick. Otherwise 0.
     pub expiries: u16,
     pub releases: u16,
+    pub ticks: u16,
 }

@@ -3,7 +3,7 @@
 //! The rules are those of Feather-Trace's tools (`ft2csv`): a pair lies on one CPU, is given up at a hole and where it
 //! begins again, and knows whether an interrupt began inside. Nothing that is disturbed is dropped here.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use stealtime_wire::EventKind;
 
 use crate::discards::{Discards, PairDiscard};
@@ -59,11 +59,11 @@ impl Scanned {
     }
 }
 
-/// Goes over all CPUs.
-pub fn scan(trace: &Trace<'_>, taken: &Stretches, discards: &mut Discards) -> Scanned {
+/// Goes over all CPUs. `own` are the threads of the jobs.
+pub fn scan(trace: &Trace<'_>, taken: &Stretches, own: &FxHashSet<i32>, discards: &mut Discards) -> Scanned {
     let mut scanned = Scanned::default();
     for (cpu, rows) in (0_u16..).zip(&trace.rows) {
-        let mut pass = Pass::new(trace, taken, cpu);
+        let mut pass = Pass::new(trace, taken, own, cpu);
         for (place, &row) in rows.iter().enumerate() {
             pass.step(row as usize, place, discards);
         }
@@ -94,6 +94,7 @@ struct OpenInterrupt {
     begun: Begun,
     expiries: u16,
     releases: u16,
+    ticks: u16,
     /// The first of the wake-ups that wait for its end.
     first_wake: usize,
 }
@@ -112,6 +113,7 @@ struct OpenTimer {
 struct Pass<'a, 'b> {
     trace: &'b Trace<'a>,
     taken: &'b Stretches,
+    own: &'b FxHashSet<i32>,
     cpu: u16,
     /// Counts those that began; also the handlers of NMIs, which are told when they end.
     interrupts: u64,
@@ -127,10 +129,11 @@ struct Pass<'a, 'b> {
 }
 
 impl<'a, 'b> Pass<'a, 'b> {
-    fn new(trace: &'b Trace<'a>, taken: &'b Stretches, cpu: u16) -> Self {
+    fn new(trace: &'b Trace<'a>, taken: &'b Stretches, own: &'b FxHashSet<i32>, cpu: u16) -> Self {
         Self {
             trace,
             taken,
+            own,
             cpu,
             interrupts: 0,
             interrupt_stack: Vec::new(),
@@ -195,6 +198,7 @@ impl<'a, 'b> Pass<'a, 'b> {
                     begun,
                     expiries: 0,
                     releases: 0,
+                    ticks: 0,
                     first_wake,
                 });
             }
@@ -244,8 +248,8 @@ impl<'a, 'b> Pass<'a, 'b> {
             | Flags::TAKEN.when(self.taken.overlap(begun.at, end))
             | Flags::LOST_NEAR.when(self.trace.lost_elsewhere(self.cpu, begun.at, end));
         let (start, duration) = (begun.at, end - begun.at);
-        let (expiries, releases) = (0, 0);
-        self.samples.push(Sample { kind, cpu: self.cpu, thread, start, duration, flags, expiries, releases });
+        let (expiries, releases, ticks) = (0, 0, 0);
+        self.samples.push(Sample { kind, cpu: self.cpu, thread, start, duration, flags, expiries, releases, ticks });
     }
 
     fn running_flag(&self) -> Flags {
@@ -259,10 +263,12 @@ impl<'a, 'b> Pass<'a, 'b> {
         };
         discards.pair(PairDiscard::Repeated, self.give_up_timers(position + 1));
         let Some(open) = self.timer_stack.pop() else { return };
-        let is_release = !open.is_tick && self.wakes.len() > open.first_wake;
+        let is_own = |wake: &Wake| self.own.contains(&wake.thread);
+        let is_release = !open.is_tick && self.wakes.iter().skip(open.first_wake).any(is_own);
         for interrupt in self.interrupt_stack.iter_mut().take(open.depth) {
             interrupt.expiries = interrupt.expiries.saturating_add(1);
             interrupt.releases = interrupt.releases.saturating_add(u16::from(is_release));
+            interrupt.ticks = interrupt.ticks.saturating_add(u16::from(open.is_tick));
         }
         let was_interrupted = self.interrupts > open.begun.interrupts;
         let is_outside = open.depth == 0;
@@ -308,7 +314,7 @@ impl<'a, 'b> Pass<'a, 'b> {
             let thread = self.running.map_or(0, |(thread, _)| thread);
             self.emit(SampleKind::Interrupt, thread, open.begun, time, self.running_flag());
             if let Some(sample) = self.samples.last_mut() {
-                (sample.expiries, sample.releases) = (open.expiries, open.releases);
+                (sample.expiries, sample.releases, sample.ticks) = (open.expiries, open.releases, open.ticks);
             }
         }
         if self.timer_stack.is_empty() {

@@ -41,7 +41,7 @@ pub use margin::{Influence, Margin, PARTS_PER_MILLION, influences, largest_scale
 pub use overheads::{Interrupts, Overhead, Overheads};
 pub use response::Response;
 pub use sensitivity::{Sensitivity, largest_scale_blocked, sensitivity};
-pub use supply::{Constrained, Dedicated, Linear, Observed, Periodic, Supply, Windows};
+pub use supply::{Combined, Constrained, Dedicated, Envelope, Linear, Observed, Part, Periodic, Supply, Windows};
 pub use task::{LONGEST_NS, Task};
 pub use utilization::{Utilization, exceeds_one};
 pub use workload::Workload;

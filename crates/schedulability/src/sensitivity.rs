@@ -29,7 +29,8 @@ pub fn sensitivity(asked: &BlockedQuestion<'_>, index: usize) -> Result<Sensitiv
         let question = crate::analysis::Question { tasks: &tasks, ..asked.question };
         BlockedQuestion { question, ..*asked }.is_schedulable()
     };
-    let longest_cost_ns = greatest(1, own.period_ns.saturating_add(1), |cost_ns| fits(Task { cost_ns, ..own }))?.map(|(cost_ns, _)| cost_ns);
+    let longest_cost_ns = greatest(1, own.period_ns.saturating_add(1), |cost_ns| fits(Task { cost_ns, ..own }))?
+        .map(|(cost_ns, _)| cost_ns);
     let with_period = |period_ns: u64| Task {
         period_ns,
         deadline_ns: if own.deadline_ns == own.period_ns { period_ns } else { own.deadline_ns },

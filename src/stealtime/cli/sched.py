@@ -21,6 +21,16 @@ OfSamples = Annotated[
     typer.Option("--statistic", help="Statistic of a run's samples: average, p99, p99.9 or worst.  [default: worst]"),
 ]
 
+OfHost = Annotated[
+    str | None,
+    typer.Option(
+        "--host",
+        metavar="here",
+        help="The tasks run on this host's kernel: what its RT throttling and its fair server may take is taken off "
+        "the supply.",
+    ),
+]
+
 SHORT = "Tell whether sets of real-time tasks are schedulable"
 
 
@@ -175,9 +185,11 @@ def analyze(
             "--supply",
             metavar="SUPPLY",
             help="dedicated, or the share of a vCPU: BUDGET/PERIOD, BUDGET/PERIOD/DEADLINE, windows:FILE (ARINC 653; "
-            "`stealtime schema windows`), or a run that observed it.",
+            "`stealtime schema windows`), or a run that observed it; several with + between them each take their time, "
+            "such as 6ms/10ms+940ms/1s.",
         ),
     ] = "dedicated",
+    host: OfHost = None,
     budget_period: Annotated[
         str | None,
         typer.Option(
@@ -241,7 +253,7 @@ def analyze(
     from dataclasses import replace
 
     from stealtime.cli.output import data_console, print_document
-    from stealtime.cli.sched_sources import only_one, overheads_to_analyze, supply_of, write_tasks
+    from stealtime.cli.sched_sources import is_this_host, only_one, overheads_to_analyze, supply_of, write_tasks
     from stealtime.schedulability.allowed import analyze_allowing
     from stealtime.schedulability.analysis import Terms, exit_code
     from stealtime.schedulability.chains import with_chains
@@ -256,7 +268,7 @@ def analyze(
         policy=policy.value if policy is not None else read.policy or "fixed-priority",
         accounting=accounting.value,
         interrupts="on another CPU" if interrupts_elsewhere else "here",
-        supply=supply_of(supply, machine),
+        supply=supply_of(supply, machine, is_this_host(host)),
         budget_period_ns=analysed_duration_of("--least-budget", budget_period),
     )
     found = overheads_to_analyze(overheads, machine, statistic, terms.supply if allow_misses else None)
@@ -320,8 +332,13 @@ def curve(
     statistic: OfSamples = None,
     supply: Annotated[
         str | None,
-        typer.Option("--supply", metavar="SUPPLY", help="Adds all conditions under BUDGET/PERIOD[/DEADLINE] or a run."),
+        typer.Option(
+            "--supply",
+            metavar="SUPPLY",
+            help="Adds all conditions under BUDGET/PERIOD[/DEADLINE], a run, or several (+).",
+        ),
     ] = None,
+    host: OfHost = None,
     policy: Annotated[Policy, typer.Option("--policy", help="Scheduling policy.")] = Policy.FIXED_PRIORITY,
     accounting: Annotated[
         Accounting, typer.Option("--accounting", help="Fixed priorities: charge overheads for each job or stretch.")
@@ -352,7 +369,7 @@ def curve(
     """
     from stealtime.cli.interruptible import interruptibly
     from stealtime.cli.output import data_console, print_document, write_last
-    from stealtime.cli.sched_sources import overheads_of, supply_of
+    from stealtime.cli.sched_sources import is_this_host, overheads_of, supply_of
     from stealtime.report.page.file import check_place
     from stealtime.schedulability.curve import CurveRequest, curve_exit_code, trace_curve
     from stealtime.schedulability.terminal import CurvePage
@@ -366,7 +383,7 @@ def curve(
         sets=sets,
         seed=seed,
         overheads=tuple(one for name in overheads or [] for one in overheads_of(name, machine, statistic)),
-        supply=None if supply is None else supply_of(supply, machine),
+        supply=None if supply is host is None else supply_of(supply or "dedicated", machine, is_this_host(host)),
         policy=policy.value,
         accounting=accounting.value,
         interrupts="on another CPU" if interrupts_elsewhere else "here",

@@ -19,7 +19,7 @@ _Of = TypeVar("_Of")
 
 
 def overheads_of(name: str, machine: str | None, statistic: str | None) -> "list[OverheadModel]":
-    """Give the overheads of a file, or of a run one model for each of its machines.
+    """Give overheads to compare with others: of a file, or of a run one model of equally many samples for each machine.
 
     Args:
         name: Of a ``.csv`` or ``.toml`` file, or of a run as ``show`` takes it.
@@ -30,13 +30,18 @@ def overheads_of(name: str, machine: str | None, statistic: str | None) -> "list
         UsageError: There is no such run or machine in it, or a file is asked for a machine.
         StealtimeError: The run holds no overheads.
     """
-    return [model for model, _ in overheads_to_analyze(name, machine, statistic)]
+    from stealtime.schedulability.measured import compared_models
+
+    if Path(name).suffix.lower() in _FILES:
+        return [_file_overheads(name, machine, statistic)]
+    run, measured = measured_in(name, machine)
+    return list(compared_models(run.run_id, measured.conditions, _statistic(statistic)).values())
 
 
 def overheads_to_analyze(
     name: str | None, machine: str | None, statistic: str | None, allowing_under: "Supply | None" = None
 ) -> "list[tuple[OverheadModel, tuple[Allowance, ...]]]":
-    """Give overheads as :func:`overheads_of`, or none, each with what goes with shares of misses allowed.
+    """Give overheads to charge, or none, each with what goes with shares of misses allowed; of a run all samples count.
 
     Args:
         name: None for no overheads.
@@ -60,7 +65,7 @@ def overheads_to_analyze(
     model = NO_OVERHEADS if name is None else _file_overheads(name, machine, statistic)
     if allowing_under is None:
         return [(model, ())]
-    if allowing_under.kind != "observed":
+    if not allowing_under.has_observed:
         raise UsageError(
             "--allow-misses needs something that a run measured", hint="give a run to --overheads, to --supply, or both"
         )
@@ -121,13 +126,40 @@ def measured_in(name: str, machine: str | None) -> "tuple[Run, MeasuredOverheads
     return run, chosen
 
 
-def supply_of(text: str, machine: str | None) -> "Supply":
-    """Read a supply: ``dedicated``, a reservation, a table of windows, or what a machine of a run was seen to get.
+def supply_of(text: str, machine: str | None, is_here: bool = False) -> "Supply":
+    """Read a supply, or several with ``+`` between them, each of which takes its time of what the others leave.
+
+    Args:
+        text: ``dedicated``, a reservation, a table of windows, or a run of which a machine was seen to get something.
+        machine: Of a run.
+        is_here: Whether the tasks run on this host's kernel, which takes its time, too.
 
     Raises:
         UsageError: It is none of them, or the run has several machines, and none was chosen.
-        StealtimeError: The run does not tell.
+        StealtimeError: The run does not tell, or nothing is left.
     """
+    from stealtime.cli.kernel_limits import supply_here
+    from stealtime.schedulability.supply import combined
+
+    texts = [text] if Path(text).exists() else text.split("+")
+    supplies = [_supply_of(one.strip(), machine) for one in texts]
+    return combined([*supplies, *([supply_here()] if is_here else [])])
+
+
+def is_this_host(name: str | None) -> bool:
+    """Read ``--host``.
+
+    Raises:
+        UsageError: It is another host.
+    """
+    if name not in (None, "here"):
+        raise UsageError(
+            f"--host: {name!r} is not here", hint="only this host is looked at; of another one give --supply 940ms/1s"
+        )
+    return name is not None
+
+
+def _supply_of(text: str, machine: str | None) -> "Supply":
     from stealtime.schedulability.supply import parse_supply
     from stealtime.schedulability.windows import PREFIX, windows_supply
 

@@ -20,10 +20,12 @@ from stealtime.schedulability.document import (
     TaskVerdict,
     Verdict,
 )
+from stealtime.schedulability.overhead_remarks import remarks_at
 from stealtime.schedulability.overheads import NO_OVERHEADS, OverheadModel
 from stealtime.schedulability.reservation import ROOT_DOMAIN, Reservation
 from stealtime.schedulability.supply import DEDICATED, Supply
 from stealtime.schedulability.task_file import HIGHEST_PRIORITY, TaskFile, TaskTable
+from stealtime.schedulability.uncharged import Circumstances, not_charged
 from stealtime.vocabulary.errors import ExitCode, UsageError
 from stealtime.vocabulary.quantities import format_duration
 
@@ -79,7 +81,6 @@ def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
     cpus = tuple(_cpu(file, cpu, terms, overheads) for cpu in file.cpus())
     return AnalysisDocument(
         file=source,
-        remarks=(ROOT_DOMAIN,) if any(task.reservation is not None for task in file.tasks) else (),
         policy=terms.policy,
         accounting=terms.accounting_used,
         bound=_BOUNDS[terms.policy, terms.accounting_used],
@@ -90,6 +91,11 @@ def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
         budget_period_ns=terms.budget_period_ns,
         verdict=_together(cpu.verdict for cpu in cpus),
         cpus=cpus,
+        remarks=(
+            *remarks_at(terms.overheads, len(file.tasks)),
+            *((ROOT_DOMAIN,) if any(task.reservation is not None for task in file.tasks) else ()),
+        ),
+        not_charged=not_charged(terms.overheads, Circumstances(terms.interrupts, terms.supply)),
     )
 
 
@@ -218,10 +224,12 @@ def _reserved(tasks: list[TaskTable], question: "QuestionDict", servers: list[Re
             alone: QuestionDict = {
                 **question,
                 "tasks": [(task.cost, task.period, task.deadline_ns, task.jitter or 0, 0)],
+                "levels": [],
                 "supply": {
                     "kind": "periodic",
                     "parameters": [server.period_ns, server.runtime_ns, server.deadline_ns],
-                    "gaps": [],
+                    "points": [],
+                    "parts": [],
                 },
             }
             (row,) = _core.analyze_tasks(alone)["responses"] or []

@@ -18,6 +18,7 @@ from stealtime.schedulability.document import (
     WeightedDocument,
 )
 from stealtime.schedulability.generation import DEADLINES, check_names
+from stealtime.schedulability.overhead_remarks import curve_remarks
 from stealtime.schedulability.overheads import NO_OVERHEADS, OverheadModel
 from stealtime.schedulability.supply import DEDICATED, Supply
 from stealtime.vocabulary.errors import ExitCode, UsageError
@@ -93,6 +94,7 @@ def trace_curve(request: CurveRequest) -> CurveDocument:
         conditions=tuple(name for name, _, _ in conditions),
         points=points,
         weighted=tuple(_weigh(points, name, number) for number, (name, _, _) in enumerate(conditions)),
+        remarks=tuple(remark for model in request.overheads for remark in curve_remarks(model)),
     )
 
 
@@ -185,7 +187,8 @@ def _half(points: Sequence[CurvePoint], number: int) -> float | None:
 
 
 def _conditions(request: CurveRequest) -> list[tuple[str, OverheadModel, Supply]]:
-    supplies = [DEDICATED] if request.supply in (None, DEDICATED) else [DEDICATED, request.supply]
+    supply = request.supply
+    supplies = [DEDICATED] if supply is None or supply.kind == "dedicated" else [DEDICATED, supply]
     return [
         (
             (model.source if model is not NO_OVERHEADS else "no overheads")

@@ -141,6 +141,20 @@ class ChainDocument(Model):
     because: str | None
 
 
+class NotChargedDocument(Model):
+    """Something that takes the CPU from the tasks and is in no figure of the analysis."""
+
+    what: str
+    longest_ns: int | None
+    """That was seen at once; null: not known."""
+    count: int | None
+    """How often it was seen."""
+    share_percent: float | None
+    """Of the time of a CPU that was traced, of the trials in which it took most."""
+    because: str | None
+    """Why no size is known."""
+
+
 class AnalysisDocument(Model):
     """Is a task set schedulable, with what margin, and which overhead costs most?"""
 
@@ -167,6 +181,8 @@ class AnalysisDocument(Model):
     has_room: bool = False
     """Whether the tasks have their room, of ``--sensitivity``."""
     chains: tuple[ChainDocument, ...] = ()
+    not_charged: tuple[NotChargedDocument, ...] = ()
+    """What the verdict does not cover."""
 
 
 class PlacedDocument(Model):
@@ -257,3 +273,5 @@ class CurveDocument(Model):
     conditions: tuple[str, ...]
     points: tuple[CurvePoint, ...]
     weighted: tuple[WeightedDocument, ...]
+    remarks: tuple[str, ...] = ()
+    """For which numbers of tasks the overheads are known."""

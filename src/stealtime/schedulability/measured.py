@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from stealtime.schedulability.overheads import COLUMNS, DEFAULT_TICK_PERIOD_NS, OverheadModel, Provenance
+from stealtime.schedulability.overhead_seen import Uncharged, together
+from stealtime.schedulability.overheads import COLUMNS, DEFAULT_TICK_PERIOD_NS, FINER, OverheadModel, Provenance
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class MeasuredCondition:
     tick_period_ns: int | None = None
     remarks: Sequence[str] = ()
     """What a reader of the figures must know."""
+    uncharged: Sequence[Uncharged] = ()
+    """What took the CPU beside, and is in no sample that a model takes."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class SupplySource(Protocol):
     """A study whose runs tell when a machine did not get its CPU."""
 
     def observed_services(self, run: "Run") -> "Sequence[ObservedService]":
-        """Give what each machine of a run got, from the trial in which it got least."""
+        """Give what each machine of a run got, in all its trials."""
 
 
 @runtime_checkable
@@ -119,12 +122,39 @@ class OverheadSource(Protocol):
 
 
 def overhead_models(
+    source: str, conditions: Sequence[MeasuredCondition], statistic: Statistic
+) -> dict[str, OverheadModel]:
+    """Make of samples one model for each machine, to charge what was observed: all samples count.
+
+    The worst is the longest that was seen, and the model of a machine does not depend on the others.
+
+    Args:
+        source: What the models are of, for people.
+        conditions: Each machine and number of tasks once.
+        statistic: Of the samples.
+
+    Raises:
+        UsageError: There are too few samples for the statistic.
+        StealtimeError: Nothing was measured, or of a machine not everything for every number of tasks.
+    """
+    _refuse_none(source, conditions)
+    models = {}
+    for machine in dict.fromkeys(one.machine for one in conditions):
+        own = [one for one in conditions if one.machine == machine]
+        _refuse_lacking(source, own)
+        _refuse_too_few(source, _least_counts(own), statistic)
+        models[machine] = _model(source, own, statistic, None)
+    return models
+
+
+def compared_models(
     source: str, conditions: Sequence[MeasuredCondition], statistic: Statistic, seed: int = 1
 ) -> dict[str, OverheadModel]:
-    """Make of samples one model for each machine.
+    """Make of samples one model for each machine, to compare machines and numbers of tasks.
 
     A maximum of more samples is larger. So for each overhead all machines and numbers of tasks are compared on as many
-    samples as the one with the fewest has, drawn at random from the others.
+    samples as the one with the fewest has, drawn at random from the others. What was observed may be longer: to say
+    whether a task set is schedulable take :func:`overhead_models`.
 
     Args:
         source: What the models are of, for people.
@@ -136,14 +166,15 @@ def overhead_models(
         UsageError: There are too few samples for the statistic.
         StealtimeError: Nothing was measured, or not everything everywhere.
     """
-    if not conditions:
-        raise StealtimeError(f"{source} holds no overheads", hint="measure rtload with tracing on")
+    _refuse_none(source, conditions)
     _refuse_lacking(source, conditions)
-    counts = {name: min(_count(one, name) for one in conditions) for name in COLUMNS.values()}
-    counts = {name: count for name, count in counts.items() if count > 0}
+    counts = _least_counts(conditions)
     _refuse_too_few(source, counts, statistic)
     machines = dict.fromkeys(one.machine for one in conditions)
-    return {machine: _model(source, machine, conditions, counts, statistic, seed) for machine in machines}
+    return {
+        machine: _model(source, [one for one in conditions if one.machine == machine], statistic, (counts, seed))
+        for machine in machines
+    }
 
 
 def statistic_of(samples_ns: NDArray[np.float64], statistic: Statistic) -> float:
@@ -164,8 +195,20 @@ def _count(condition: MeasuredCondition, name: str) -> int:
     return 0 if samples is None else len(samples.ns)
 
 
+def _least_counts(conditions: Sequence[MeasuredCondition]) -> dict[str, int]:
+    """Give how many samples of each overhead all have at least, of those that were measured."""
+    counts = {name: min(_count(one, name) for one in conditions) for name in COLUMNS.values()}
+    return {name: count for name, count in counts.items() if count > 0}
+
+
+def _refuse_none(source: str, conditions: Sequence[MeasuredCondition]) -> None:
+    if not conditions:
+        raise StealtimeError(f"{source} holds no overheads", hint="measure rtload with tracing on")
+
+
 def _refuse_lacking(source: str, conditions: Sequence[MeasuredCondition]) -> None:
-    for name in COLUMNS.values():
+    # Of kernels that do not tell the finer ones, the coarser hold them.
+    for name in (name for name in COLUMNS.values() if name not in FINER):
         lacking = [one for one in conditions if _count(one, name) == 0]
         if not lacking or (len(lacking) == len(conditions) and name not in _NEEDED):
             continue
@@ -192,19 +235,29 @@ def _refuse_too_few(source: str, counts: Mapping[str, int], statistic: Statistic
 
 def _model(
     source: str,
-    machine: str,
     conditions: Sequence[MeasuredCondition],
-    counts: Mapping[str, int],
     statistic: Statistic,
-    seed: int,
+    drawn: tuple[Mapping[str, int], int] | None,
 ) -> OverheadModel:
-    own = sorted((one for one in conditions if one.machine == machine), key=lambda one: one.tasks)
+    """Make the model of one machine.
+
+    Args:
+        source: What it is of.
+        conditions: Of that machine.
+        statistic: Of the samples.
+        drawn: How many samples of each overhead, and the seed of their draw; None takes all.
+    """
+    own = sorted(conditions, key=lambda one: one.tasks)
+    machine = own[0].machine
+    names = _least_counts(own) if drawn is None else drawn[0]
+
+    def taken(one: MeasuredCondition, name: str) -> NDArray[np.float64]:
+        every = one.samples[name].ns
+        return every if drawn is None else equal_count(every, drawn[0][name], drawn[1])
+
     points: dict[str, list[tuple[int, Fraction]]] = {
-        name: [
-            (one.tasks, Fraction(math.ceil(statistic_of(equal_count(one.samples[name].ns, count, seed), statistic))))
-            for one in own
-        ]
-        for name, count in counts.items()
+        name: [(one.tasks, Fraction(math.ceil(statistic_of(taken(one, name), statistic)))) for one in own]
+        for name in names
     }
     ticks = [one.tick_period_ns for one in own if one.tick_period_ns is not None]
     discards: dict[str, int] = {}
@@ -214,14 +267,16 @@ def _model(
     provenance = Provenance(
         statistic=statistic,
         machine=machine,
-        samples=dict(counts),
-        boundaries={name: other for one in own for name, other in one.boundaries.items() if name in counts},
+        samples={name: tuple(len(taken(one, name)) for one in own) for name in names},
+        boundaries={name: other for one in own for name, other in one.boundaries.items() if name in names},
         discards=discards,
-        seed=seed,
+        seed=None if drawn is None else drawn[1],
     )
+    of = statistic if drawn is None else f"{statistic} of equally many samples"
     return OverheadModel(
-        source=f"{machine} ({statistic}) of {source}",
+        source=f"{machine} ({of}) of {source}",
         points=points,
         tick_period_ns=min(ticks) if ticks else DEFAULT_TICK_PERIOD_NS,
         provenance=provenance,
+        uncharged=together(one.uncharged for one in own),
     )

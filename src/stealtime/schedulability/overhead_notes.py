@@ -5,15 +5,17 @@
 | ``statistic`` | ``average``, ``p99``, ``p99.9`` or ``worst`` |
 | ``machine`` | that was measured |
 | ``tick-period-ns`` | from one tick to the next |
-| ``seed`` | of the draw of equally many samples |
-| ``samples``, ``boundaries``, ``discards`` | ``NAME=VALUE`` with commas between them |
+| ``seed`` | of the draw of equally many samples, where not all were taken |
+| ``samples`` | ``NAME=N/N/N`` with commas between them: one N for each row, or one for all |
+| ``boundaries``, ``discards`` | ``NAME=VALUE`` with commas between them |
+| ``not-charged`` | ``NAME=LONGEST/COUNT/SHARE`` with commas between them, in ns, times and parts of a million |
 
 Other comments are left alone.
 """
 
 from collections.abc import Iterable, Mapping
 
-KEYS = ("statistic", "machine", "tick-period-ns", "seed", "samples", "boundaries", "discards")
+KEYS = ("statistic", "machine", "tick-period-ns", "seed", "samples", "boundaries", "discards", "not-charged")
 
 
 def read_notes(lines: Iterable[str]) -> dict[str, str]:

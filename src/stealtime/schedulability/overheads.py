@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from stealtime.schedulability.overhead_notes import joined, note, parted, read_notes
+from stealtime.schedulability.overhead_seen import Uncharged
 from stealtime.vocabulary import toml_errors
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.own_text import read_own_text
@@ -27,11 +28,22 @@ COLUMNS = {
     "CPMD": "cache_preemption",
     "INTERRUPT": "interrupt",
     "TICK-INTERRUPT": "tick_interrupt",
+    "SCHED": "finer_scheduling",
+    "SWITCH": "finer_context_switch",
 }
 """Columns in microseconds, as ``schedcat/overheads/model.py`` names them, and ours from CPMD on."""
 
-_CHARGED_AS = {"interrupt": "release", "tick_interrupt": "tick"}
-"""A whole interrupt takes more from a task than the callback in it: what is charged is the longer one."""
+_CHARGED_AS = {
+    "interrupt": "release",
+    "tick_interrupt": "tick",
+    "finer_scheduling": "scheduling",
+    "finer_context_switch": "context_switch",
+}
+"""A whole interrupt takes more from a task than the callback in it, and the scheduler may take longer for a thread that
+no sample of a job is of: what is charged is the longer one."""
+
+FINER = ("finer_scheduling", "finer_context_switch")
+"""What only kernels with ``sched_entry_tp`` and ``sched_exit_tp`` tell."""
 
 COUNT_COLUMN = "TASK-COUNT"
 _OTHER_COLUMNS = {"LOCK", "UNLOCK", "READ-LOCK", "READ-UNLOCK", "SYSCALL-IN", "SYSCALL-OUT"}
@@ -71,21 +83,22 @@ class Provenance:
 
     statistic: str
     machine: str
-    samples: Mapping[str, int] = field(default_factory=dict)
-    """Of each overhead, for each number of tasks."""
+    samples: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of each overhead, for each number of tasks in order; a single one holds for all of them."""
     boundaries: Mapping[str, str] = field(default_factory=dict)
     """Of an overhead that begins or ends otherwise than SchedCAT's: the name of what it is instead."""
     discards: Mapping[str, int] = field(default_factory=dict)
     """What could not be measured, by reason."""
-    seed: int = 1
-    """Of the draw of equally many samples."""
+    seed: int | None = None
+    """Of the draw of equally many samples; None where all samples were taken."""
 
 
 @dataclass(frozen=True)
 class OverheadModel:
     """Each overhead as a piecewise linear function of the number of tasks, as SchedCAT has it.
 
-    Between two points it is linear, beyond them as in the last stretch; never below 0, and never falling: a point
+    Between two points it is linear, beyond the last as in the last stretch, and before the first as at the first:
+    fewer tasks than were measured are charged what the fewest were. It is never below 0, and never falls: a point
     counts as the largest value up to it. An average may fall: for it, that would carry the noise of the few tasks on.
     """
 
@@ -95,15 +108,29 @@ class OverheadModel:
     tick_period_ns: int = DEFAULT_TICK_PERIOD_NS
     provenance: Provenance | None = None
     """None where the file does not say."""
+    is_constant: bool = False
+    """Whether somebody gave one value for any number of tasks."""
+    uncharged: tuple[Uncharged, ...] | None = None
+    """What was seen to take the CPU beside; None where nobody tells."""
 
     def at(self, tasks: int) -> dict[str, int]:
         """Give each overhead that is charged for a number of tasks, in whole nanoseconds, rounded up."""
-        shape = list if self.provenance is not None and self.provenance.statistic == "average" else _rising
         charged: dict[str, int] = {}
-        for name, points in self.points.items():
+        for name in self.points:
             as_what = _CHARGED_AS.get(name, name)
-            charged[as_what] = max(charged.get(as_what, 0), math.ceil(_piecewise(shape(points), tasks)))
+            charged[as_what] = max(charged.get(as_what, 0), self.value_ns(name, tasks))
         return charged
+
+    def value_ns(self, name: str, tasks: int) -> int:
+        """Give one overhead of :attr:`points` for a number of tasks, in whole nanoseconds, rounded up."""
+        may_fall = self.provenance is not None and self.provenance.statistic == "average"
+        points = self.points[name]
+        return math.ceil(_piecewise(points if may_fall else _rising(points), tasks))
+
+    @property
+    def counts(self) -> list[int]:
+        """The numbers of tasks that any overhead is known for, in order."""
+        return sorted({count for points in self.points.values() for count, _ in points})
 
 
 NO_OVERHEADS = OverheadModel("none", {})
@@ -136,9 +163,14 @@ def write_overheads(model: OverheadModel) -> str:
         raise ValueError("the overheads of a table are known for the same numbers of tasks")
     lines = [note("tick-period-ns", str(model.tick_period_ns))]
     if (told := model.provenance) is not None:
-        lines += [note("statistic", told.statistic), note("machine", told.machine), note("seed", str(told.seed))]
-        pairs = {"samples": told.samples, "boundaries": told.boundaries, "discards": told.discards}
+        lines += [note("statistic", told.statistic), note("machine", told.machine)]
+        lines += [] if told.seed is None else [note("seed", str(told.seed))]
+        samples = {name: "/".join(map(str, counts)) for name, counts in told.samples.items()}
+        pairs = {"samples": samples, "boundaries": told.boundaries, "discards": told.discards}
         lines += [note(key, joined(values)) for key, values in pairs.items() if values]
+    if model.uncharged is not None:
+        seen = {_plain(one.what): f"{one.longest_ns}/{one.count}/{one.share_ppm}" for one in model.uncharged}
+        lines.append(note("not-charged", joined(seen)))
     lines.append(",".join([COUNT_COLUMN, *columns]) + "\n")
     for row, count in enumerate(counts[0]):
         values = [f"{float(points[row][1]) / NANOSECONDS['us']:.3f}" for points in columns.values()]
@@ -154,13 +186,33 @@ def _provenance(path: Path, notes: dict[str, str]) -> Provenance | None:
         return Provenance(
             statistic=notes["statistic"],
             machine=notes.get("machine", ""),
-            samples={name: int(value) for name, value in counted["samples"].items()},
+            samples={name: tuple(map(int, value.split("/"))) for name, value in counted["samples"].items()},
             boundaries=parted(notes.get("boundaries", "")),
             discards={name: int(value) for name, value in counted["discards"].items()},
-            seed=int(notes.get("seed", "1")),
+            seed=int(notes["seed"]) if "seed" in notes else None,
         )
     except ValueError as error:
         raise UsageError(f"{path}: {error}", hint="the comments of overheads count in whole numbers") from None
+
+
+def _plain(name: str) -> str:
+    """Give a name without what separates names in a comment."""
+    return "".join(" " if letter in ",=" or not letter.isprintable() else letter for letter in name)
+
+
+def _uncharged(path: Path, notes: dict[str, str]) -> tuple[Uncharged, ...] | None:
+    if "not-charged" not in notes:
+        return None
+    found = []
+    for what, value in parted(notes["not-charged"]).items():
+        try:
+            longest_ns, count, share_ppm = map(int, value.split("/"))
+        except ValueError:
+            raise UsageError(
+                f"{path}: not-charged: {value!r} of {what}", hint="it is LONGEST/COUNT/SHARE in ns, times and ppm"
+            ) from None
+        found.append(Uncharged(what, longest_ns, count, share_ppm))
+    return tuple(found)
 
 
 def _tick_period(path: Path, notes: dict[str, str]) -> int:
@@ -181,7 +233,7 @@ def _from_toml(path: Path, text: str) -> OverheadModel:
     for name, value in given.items():
         _check(f"{path}: {name}", Fraction(value))
     points = {name: [(1, Fraction(value))] for name, value in given.items()}
-    return OverheadModel(str(path), points, file.tick_period or DEFAULT_TICK_PERIOD_NS)
+    return OverheadModel(str(path), points, file.tick_period or DEFAULT_TICK_PERIOD_NS, is_constant=True)
 
 
 def _from_csv(path: Path, text: str) -> OverheadModel:
@@ -215,7 +267,7 @@ def _from_csv(path: Path, text: str) -> OverheadModel:
                 value = _number(where, column, cells[column]) * NANOSECONDS["us"]
                 points[name].append((last_count, _check(f"{where}: {column}", value)))
     tick_period_ns = _tick_period(path, notes)
-    return OverheadModel(str(path), points, tick_period_ns, _provenance(path, notes))
+    return OverheadModel(str(path), points, tick_period_ns, _provenance(path, notes), uncharged=_uncharged(path, notes))
 
 
 def _check_header(path: Path, header: list[str]) -> None:
@@ -251,7 +303,7 @@ def _rising(points: list[tuple[int, Fraction]]) -> list[tuple[int, Fraction]]:
 
 
 def _piecewise(points: list[tuple[int, Fraction]], at: int) -> Fraction:
-    if len(points) == 1:
+    if len(points) == 1 or at <= points[0][0]:
         return points[0][1]
     stretches = list(itertools.pairwise(points))
     (left, low), (right, high) = next((one for one in stretches if at <= one[1][0]), stretches[-1])

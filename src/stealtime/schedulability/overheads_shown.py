@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
@@ -23,6 +25,8 @@ class OverheadsPage:
             yield Text.assemble((condition.machine, "bold"), f", {tasks}; times in us")
             yield _table(condition)
             yield from map(Text, _lines(condition))
+            if condition.uncharged:
+                yield _uncharged_table(condition)
             yield Text()
         for one in self._measured.unmeasured:
             yield Text.assemble(("not measured", "bold"), f": {one.sentence}")
@@ -33,16 +37,33 @@ def _table(condition: MeasuredCondition) -> Table:
     table = new_table()
     for name in ("overhead", "series"):
         table.add_column(name)
-    for name in ("samples", *STATISTICS):
+    for name in ("samples", "average", "deviation", *STATISTICS[1:]):
         table.add_column(name, justify="right")
     for name, samples in condition.samples.items():
         shown = condition.boundaries.get(name, name).replace("_", " ")
         for series, values_ns in samples.series().items():
             if not len(values_ns):
                 continue
-            figures = (f"{statistic_of(values_ns, statistic) / NANOSECONDS['us']:.2f}" for statistic in STATISTICS)
+            average, *others = (statistic_of(values_ns, statistic) for statistic in STATISTICS)
+            figures = (f"{value / NANOSECONDS['us']:.2f}" for value in (average, _deviation(values_ns), *others))
             table.add_row(shown, series, str(len(values_ns)), *figures)
             shown = ""
+    return table
+
+
+def _deviation(values_ns: NDArray[np.float64]) -> float:
+    """Give the standard deviation of one sample; 0 of a single one."""
+    return float(values_ns.std(ddof=1)) if len(values_ns) > 1 else 0.0
+
+
+def _uncharged_table(condition: MeasuredCondition) -> Table:
+    table = new_table("takes the CPU beside, and is charged by no overhead")
+    table.add_column("what")
+    for name in ("times", "longest", "% of the CPU"):
+        table.add_column(name, justify="right")
+    for one in sorted(condition.uncharged, key=lambda one: -one.longest_ns):
+        longest = f"{one.longest_ns / NANOSECONDS['us']:.2f}"
+        table.add_row(one.what, f"{one.count:,}", longest, f"{one.share_ppm / 10_000:.3f}")
     return table
 
 

@@ -17,6 +17,8 @@ from stealtime.schedulability.document import (
     TaskDocument,
     Verdict,
 )
+from stealtime.schedulability.supply import DEDICATED
+from stealtime.schedulability.uncharged import not_charged_lines
 from stealtime.vocabulary.quantities import format_duration
 
 _STYLES: dict[Verdict, str] = {"schedulable": "green", "not schedulable": "bold red", "not judged": "magenta"}
@@ -52,6 +54,7 @@ class AnalysisPage:
             yield Text()
         if document.chains:
             yield _chain_table(document)
+        yield from map(Text, not_charged_lines(document.not_charged))
 
 
 def _because(cpu: CpuDocument) -> str:
@@ -250,3 +253,4 @@ class CurvePage:
         for point in document.points:
             table.add_row(f"{point.utilization:.2f}", *map(wording.share_words, point.conditions))
         yield table
+        yield from map(Text, document.remarks)

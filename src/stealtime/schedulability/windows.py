@@ -117,4 +117,4 @@ def windows_supply(text: str) -> Supply:
     if chosen not in known:
         raise UsageError(f"--supply: {name} has no partition {chosen!r}", hint=f"it has {', '.join(known)}")
     windows = sorted((one.offset, one.duration) for one in file.windows if one.partition == chosen)
-    return Supply("windows", (file.major_frame,), tuple(windows), f"{chosen} in {name}")
+    return Supply("windows", (file.major_frame,), windows=tuple(windows), source=f"{chosen} in {name}")

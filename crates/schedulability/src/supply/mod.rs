@@ -1,12 +1,16 @@
 //! How much of a CPU the tasks get: a lower bound of the service in any window.
 
+mod combined;
 mod dedicated;
+mod envelope;
 mod linear;
 mod observed;
 mod periodic;
 mod windows;
 
+pub use combined::{Combined, Part};
 pub use dedicated::Dedicated;
+pub use envelope::Envelope;
 pub use linear::Linear;
 pub use observed::Observed;
 pub use periodic::{Constrained, Periodic};

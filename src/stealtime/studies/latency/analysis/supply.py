@@ -2,8 +2,8 @@
 
 The like is measured by osnoise (``kernel/trace/trace_osnoise.c``); as a supply function of threads by rt-muse (Maggio,
 Lelli and Bini, Real-Time Systems 53, 2017). A turn of ``tick`` that is longer than the floor holds a gap as long as the
-excess; where in that turn it was is not known, and it is put to its begin. The machine's own interrupts are among the
-gaps.
+excess. Where in that turn it was is not known: it is put to the turn's begin, and may slip by the floor. The machine's
+own interrupts are among the gaps.
 """
 
 from typing import TYPE_CHECKING
@@ -12,61 +12,73 @@ import numpy as np
 
 from stealtime.studies.latency.analysis.series import load_series
 from stealtime.vocabulary.quantities import NANOSECONDS
-from stealtime.vocabulary.service import ObservedService
+from stealtime.vocabulary.service import Observation, ObservedService
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from stealtime.store.run import Run, Trial
 
 SHORTEST_GAP_NS = 1_000
 """The turns of the loop differ by less; what that adds up to is part of the service."""
-MOST_GAPS = 5_000
-"""Of more only the longest: each question goes through all of them, many times."""
+_ALL = np.iinfo(np.int64).max
 
 
 def observed_services(run: "Run") -> list[ObservedService]:
-    """Give for each machine, and each scenario, the trial of ``tick`` with the least service."""
-    least: dict[str, ObservedService] = {}
+    """Give for each machine, and each scenario, all its trials of ``tick``."""
+    found: dict[str, list[Observation]] = {}
+    paused: dict[str, int] = {}
     for trial in run.trials:
         cell = trial.record.cell
         outcome = trial.record.outcome
         if not trial.record.has_result or outcome is None or cell.probe != "tick":
             continue
+        machine = cell.platform if cell.scenario == "alone" else f"{cell.platform} {cell.scenario}"
         if outcome.counters.get("pauses", 0):
             # What the machine got while nobody watched is not known, and a gap of seconds would be false as well.
+            paused[machine] = paused.get(machine, 0) + 1
             continue
-        machine = cell.platform if cell.scenario == "alone" else f"{cell.platform} {cell.scenario}"
-        service = service_of(trial, machine)
-        if machine not in least or service.served_share < least[machine].served_share:
-            least[machine] = service
-    return [service for _, service in sorted(least.items())]
+        found.setdefault(machine, []).append(observation_of(trial))
+    return [
+        ObservedService(machine, all_of_it, _without(machine, paused)) for machine, all_of_it in sorted(found.items())
+    ]
 
 
-def service_of(trial: "Trial", machine: str) -> ObservedService:
+def observation_of(trial: "Trial") -> Observation:
+    """Give all gaps of a trial.
+
+    Raises:
+        ValueError: It has no outcome.
+    """
     outcome = trial.record.outcome
     if outcome is None:
         raise ValueError(f"{trial.record.trial_id} has no outcome")
     series = load_series(trial)
     summary = series.summary()
     ns_a_unit = NANOSECONDS["s"] / outcome.clock.units_per_s
-    observed_ns = int(summary["span_s"] * NANOSECONDS["s"])
     floor_units = round(summary["floor_ns"] / ns_a_unit)
-    found = series.spikes(floor_units + int(SHORTEST_GAP_NS / ns_a_unit), MOST_GAPS)
-    begins = (found["start"] * ns_a_unit).astype(np.int64)
-    lengths = ((found["duration"] - floor_units) * ns_a_unit).astype(np.int64)
-    shortest_ns = int(lengths.min()) if found["total"] > MOST_GAPS else SHORTEST_GAP_NS
-    without = f"gaps under {shortest_ns / NANOSECONDS['us']:.0f} us"
-    return ObservedService(machine, observed_ns, _apart(begins, lengths, observed_ns), without)
+    found = series.spikes(floor_units + int(SHORTEST_GAP_NS / ns_a_unit), _ALL)
+    begin_ns = np.floor(found["start"] * ns_a_unit).astype(np.int64)
+    length_ns = np.ceil((found["duration"] - np.uint64(floor_units)) * ns_a_unit).astype(np.int64)
+    observed_ns = int(summary["span_s"] * NANOSECONDS["s"])
+    return _apart(begin_ns, length_ns, observed_ns, int(summary["floor_ns"]))
 
 
-def _apart(begins: "NDArray[np.int64]", lengths: "NDArray[np.int64]", observed_ns: int) -> tuple[tuple[int, int], ...]:
-    """Give gaps that do not overlap, each of them within the observation; rounding may have moved an end."""
-    gaps: list[tuple[int, int]] = []
-    free = 0
-    for begin, length in sorted(zip(begins.tolist(), lengths.tolist(), strict=True)):
-        start, end = max(begin, free), min(begin + length, observed_ns)
-        if end > start:
-            gaps.append((start, end - start))
-            free = end
-    return tuple(gaps)
+def _without(machine: str, paused: "Mapping[str, int]") -> str:
+    words = f"without gaps under {SHORTEST_GAP_NS / NANOSECONDS['us']:g} us"
+    count = paused.get(machine, 0)
+    return words if not count else f"{words}; {count} more were paused now and then, and do not count"
+
+
+def _apart(
+    begin_ns: "NDArray[np.int64]", length_ns: "NDArray[np.int64]", observed_ns: int, floor_ns: int
+) -> Observation:
+    """Make gaps that do not overlap, each of them within the observation: rounding may have moved an end."""
+    end_ns = np.minimum(begin_ns + length_ns, observed_ns)
+    begin_ns = begin_ns.copy()
+    begin_ns[1:] = np.maximum(begin_ns[1:], end_ns[:-1])
+    there = end_ns > begin_ns
+    begin_ns, end_ns = begin_ns[there], end_ns[there]
+    return Observation(observed_ns, begin_ns.astype(np.uint64), (end_ns - begin_ns).astype(np.uint64), floor_ns)

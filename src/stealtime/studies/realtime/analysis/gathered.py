@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stealtime.schedulability.curve import CurveRequest, trace_curve
 from stealtime.schedulability.document import CurveDocument
-from stealtime.schedulability.measured import MeasuredCondition, Unmeasured, overhead_models
+from stealtime.schedulability.measured import MeasuredCondition, Unmeasured, compared_models
 from stealtime.studies.realtime.analysis.decomposition import Decomposition, decompose
 from stealtime.studies.realtime.analysis.overhead_source import conditions_of, measured_trials
 from stealtime.studies.realtime.analysis.tracing_shift import tracing_sentences
@@ -57,5 +57,5 @@ def curve_of(source: str, conditions: Sequence[MeasuredCondition]) -> CurveDocum
     Raises:
         StealtimeError: There are none.
     """
-    models = overhead_models(source, conditions, "worst")
+    models = compared_models(source, conditions, "worst")
     return trace_curve(CurveRequest(_CURVE_LAW, sets=_CURVE_SETS, overheads=tuple(models.values())))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stealtime.schedulability.measured import MeasuredCondition, MeasuredOverheads, Unmeasured
+from stealtime.schedulability.overhead_seen import together
 from stealtime.studies.realtime.analysis.overheads import BOUNDARIES, TrialOverheads, joined, measure
+from stealtime.studies.realtime.analysis.seed_claims import seed_claims, sentences
 from stealtime.studies.realtime.analysis.tracing_shift import tracing_sentences
 from stealtime.studies.realtime.results import JobsOfTasks
 from stealtime.studies.realtime.task_sets import TaskSetParameters
@@ -29,7 +31,9 @@ class MeasuredTrials:
 def measured_overheads(run: "Run") -> MeasuredOverheads:
     """Give what the kernels of a run took, by machine and number of tasks, and which of them did not tell."""
     measured = measured_trials(run)
-    return MeasuredOverheads(conditions_of(measured.of_condition), measured.unmeasured, tracing_sentences(run))
+    conditions = conditions_of(measured.of_condition)
+    remarks = [*tracing_sentences(run), *sentences(seed_claims(conditions))]
+    return MeasuredOverheads(conditions, measured.unmeasured, remarks)
 
 
 def measured_trials(run: "Run") -> MeasuredTrials:
@@ -114,5 +118,6 @@ def _condition(machine: str, tasks: int, trials: Sequence[TrialOverheads]) -> Me
         boundaries=BOUNDARIES,
         discards={name: count for name, count in discards.items() if count},
         tick_period_ns=min(periods, default=None),
+        uncharged=together(trial.uncharged for trial in trials),
         remarks=(*_unseen(trials), *(f"when the host took the CPU is not known: {why}" for why in unknown)),
     )

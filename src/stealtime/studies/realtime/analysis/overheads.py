@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from stealtime._core import JOB_PARTS, OVERHEAD_FLAGS, OVERHEAD_SAMPLES, measure_overheads
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.schedulability.measured import Samples
+from stealtime.schedulability.overhead_seen import Uncharged
 from stealtime.store.columns import DAMAGED, read_columns
 from stealtime.store.traces import read_events
+from stealtime.studies.realtime.analysis.interference import uncharged_of
 from stealtime.studies.realtime.analysis.jobs import JOBS_SCHEMA
 from stealtime.studies.realtime.analysis.taken import taken_from
 from stealtime.studies.realtime.results import JOBS, JobsOfTasks
@@ -49,6 +51,8 @@ class TrialOverheads:
     """Of each job, as its thread stamped it."""
     taken_unknown: str | None = None
     """Why no sample is marked as taken by the host, if that is not known."""
+    uncharged: Sequence[Uncharged] = ()
+    """What took the CPU beside, and is in no sample."""
 
     @property
     def is_followed(self) -> NDArray[np.bool_]:
@@ -119,11 +123,14 @@ class TrialOverheads:
         return self._pairs(chosen, np.ones(int(chosen.sum())))
 
     def _interrupts(self) -> dict[str, Samples]:
-        """Give whole interrupts: of those that release something the share of one release, and those of the tick."""
+        """Give whole interrupts: of those that release jobs the share of one of them, and those of the tick.
+
+        One that also wakes others is charged to the jobs as a whole.
+        """
         samples = self.found["samples"]
         interrupts = samples["kind"] == OVERHEAD_SAMPLES.index("interrupt")
         releasing = interrupts & (samples["releases"] > 0)
-        others = interrupts & (samples["releases"] == 0)
+        others = interrupts & (samples["releases"] == 0) & (samples["ticks"] > 0)
         return {
             "interrupt": self._pairs(releasing, samples["releases"][releasing].astype(np.float64)),
             "tick_interrupt": self._pairs(others, np.ones(int(others.sum()))),
@@ -184,6 +191,7 @@ def split(
     return TrialOverheads(
         found=found,
         ns_a_cycle=1e9 / tsc_hz,
+        uncharged=uncharged_of(found, events, jobs, 1e9 / tsc_hz),
         jobs=len(jobs["thread"]),
         start_latency_cycles=jobs["start"].astype(np.int64) - jobs["release"].astype(np.int64),
     )

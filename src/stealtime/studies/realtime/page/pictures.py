@@ -13,6 +13,7 @@ from stealtime.report.palette import distinct_looks, looks_of
 from stealtime.schedulability.measured import MeasuredCondition, Statistic, equal_count, statistic_of
 from stealtime.studies.realtime.analysis.decomposition import PARTS, Decomposition
 from stealtime.studies.realtime.analysis.model import RealTimeCell
+from stealtime.studies.realtime.analysis.quantities import taken_of
 from stealtime.studies.realtime.wording import describe
 
 OVERHEADS = {
@@ -34,6 +35,8 @@ class Row:
     """By machine."""
     boundary: str | None
     """What the samples are instead, where they begin or end otherwise than the name says."""
+    is_finer: bool = False
+    """Whether all kernels tell LITMUS^RT's own boundaries, and the samples are those."""
 
 
 def overhead_rows(conditions: Sequence[MeasuredCondition]) -> list[Row]:
@@ -41,22 +44,24 @@ def overhead_rows(conditions: Sequence[MeasuredCondition]) -> list[Row]:
     machines = sorted({one.machine for one in conditions}, key=lambda name: (not name.startswith("native"), name))
     rows = []
     for name, title in OVERHEADS.items():
-        own = [one for one in conditions if name in one.samples and len(one.samples[name].ns)]
+        taken = taken_of(name, conditions)
+        own = [one for one in conditions if taken in one.samples and len(one.samples[taken].ns)]
         if not own:
             continue
         # A maximum of more samples is larger: all are compared on as many as the one with the fewest has.
-        count = min(len(one.samples[name].ns) for one in own)
-        values = [_value(one, name, statistic, count) for one in own for statistic in _STATISTICS]
+        count = min(len(one.samples[taken].ns) for one in own)
+        values = [_value(one, taken, statistic, count) for one in own for statistic in _STATISTICS]
         x, y = _count_axis([one.tasks for one in own]), duration_axis(title.lower(), values)
         rows.append(
             Row(
                 title,
                 tuple(
-                    (machine, _overhead_figure(f"{title}, {machine}", (x, y), here, name, count))
+                    (machine, _overhead_figure(f"{title}, {machine}", (x, y), here, taken, count))
                     for machine in machines
                     if (here := [one for one in own if one.machine == machine])
                 ),
-                next((one.boundaries[name] for one in own if name in one.boundaries), None),
+                next((one.boundaries[taken] for one in own if taken in one.boundaries), None),
+                taken != name,
             )
         )
     return rows

@@ -2,8 +2,8 @@
 //!
 //! `throughput FILE`: a line `cost period` for each task, the highest priority first, an empty line after each set.
 //! Each line on the standard input, `ours` or `peer`, analyses all sets once and is answered by a line
-//! `SECONDS SUM`: wall time, and the sum of all bounds in nanoseconds, 0 for a task without one. `edf` charges overheads
-//! and tests the demand of all sets; its sum is the number of sets that are schedulable.
+//! `SECONDS SUM`: wall time, and the sum of all bounds in nanoseconds, 0 for a task without one. `edf` charges
+//! overheads and tests the demand of all sets; its sum is the number of sets that are schedulable.
 
 use std::io::{BufRead, Write};
 use std::time::Instant;

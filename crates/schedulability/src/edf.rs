@@ -15,7 +15,7 @@ use crate::utilization::Utilization;
 /// So many of the shortest first deadlines are looked at before anything else.
 const FIRST_DEADLINES: usize = 64;
 
-/// A search looks at so many tasks, in all steps together; 40 tasks can be looked at [`MOST_STEPS`] times.
+/// A search looks at so many tasks and interrupts, in all steps together: at 20 and theirs nearly [`MOST_STEPS`] times.
 const MOST_TASKS_LOOKED_AT: u64 = 20_000_000;
 
 /// Whether the supply meets the demand in every window.
@@ -214,7 +214,7 @@ struct Steps {
 impl Steps {
     fn of(load: Load<'_>) -> Self {
         let tasks = (load.tasks.len() + load.interrupts.len()).max(1) as u64;
-        let most = u32::try_from(2 * MOST_TASKS_LOOKED_AT / tasks).unwrap_or(MOST_STEPS);
+        let most = u32::try_from(MOST_TASKS_LOOKED_AT / tasks).unwrap_or(MOST_STEPS);
         Self { done: 0, most: most.clamp(1, MOST_STEPS) }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 
-/// No time of a task is longer: about 9 years, so that sums of some of them fit into 64 bits; those of more are checked.
+/// No time of a task is longer: about 9 years. Sums of some of them fit into 64 bits; all are checked.
 pub const LONGEST_NS: u64 = 1 << 58;
 
 /// A sporadic task in nanoseconds. A set is a slice of them, the highest priority first.

@@ -39,8 +39,8 @@ pub enum Service {
 }
 
 impl Service {
-    /// As bad as the reservation allows from `from` on, which is a period or later; before it the CPU was there as early
-    /// as it could be.
+    /// As bad as the reservation allows from `from` on, which is a period or later; before it the CPU was there as
+    /// early as it could be.
     pub fn worst(reservation: Reservation, from: u64, until: u64) -> Self {
         match reservation {
             Reservation::Whole => Self::Always,

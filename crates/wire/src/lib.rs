@@ -17,6 +17,7 @@ pub mod injection;
 pub mod load;
 pub mod message;
 pub mod probe;
+pub mod program;
 pub mod rtload;
 pub mod trace_columns;
 
@@ -32,6 +33,7 @@ pub use message::{
     TracingOutcome, TrialOutcome, TrialRequest,
 };
 pub use probe::{Contend, Probe, Switch, Tick, Wakeup};
+pub use program::{ProgramThread, Reservation};
 pub use rtload::{
     ClockConversion, DrawnTaskSet, RealTimePolicy, RealTimeTask, RealTimeTaskOutcome, Rtload, RtloadOutcome,
 };

@@ -10,6 +10,7 @@ import typer
 
 from stealtime.cli import commands, completion
 from stealtime.cli.parameters import AsJson, RunName, analysed_duration_of
+from stealtime.cli.sched_extract import extract, verify
 
 Machine = Annotated[
     str | None,
@@ -44,6 +45,8 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
     )
     commands.add(group, generate, analyze, curve, overheads)
+    # What follows the program's name is its own.
+    commands.add(group, extract, verify, takes_a_command=True)
     return group
 
 

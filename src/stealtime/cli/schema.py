@@ -26,6 +26,8 @@ class File(StrEnum):
     CHECK = "check"
     ANALYSIS = "analysis"
     CURVE = "curve"
+    EXTRACT = "extract"
+    VERIFY = "verify"
     STATUS = "status"
     RECOVER = "recover"
 
@@ -38,8 +40,8 @@ def schema(
             help="A file that you write: campaign: `stealtime run` reads it; vm: `protect start`; host: `protect "
             "host`; rules: `stealtime advise --rules`; bars: `stealtime show --accept`; tasks: `stealtime sched "
             "analyze`; overheads: its --overheads. Or what a command prints with --json: show, and acceptance and "
-            "tails of it, published (`stealtime compare`), doctor, advise, blackout, check, analysis and curve "
-            "(`stealtime sched`), status and recover (`stealtime protect`).",
+            "tails of it, published (`stealtime compare`), doctor, advise, blackout, check, analysis, curve, extract "
+            "and verify (`stealtime sched`), status and recover (`stealtime protect`).",
             show_default=False,
             show_choices=False,
         ),

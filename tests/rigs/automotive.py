@@ -4,6 +4,7 @@ The truth is what the threads stamped themselves: where each job's own instructi
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,12 +61,14 @@ class Ran:
     tracing: TracingOutcome
 
 
-async def run_set(machine: Machine, agent_process: int, folder: Path, *, duration_s: float, is_guest: bool) -> Ran:
-    """Run the set, each job 5 % of its period but 10 ms at most, and watch it."""
+async def run_set(
+    machine: Machine, agent_process: int, folder: Path, periods_ms: Sequence[int], *, duration_s: float, is_guest: bool
+) -> Ran:
+    """Run tasks of these periods, each job 5 % of its period but 10 ms at most, and watch it."""
     connection, cpu = machine.connection, machine.measured_cpus[-1]
     busy = await connection.calibrate(_LOOP_NS, cpu, PRIORITY)
     tasks = []
-    for period_ms in PERIODS_MS:
+    for period_ms in periods_ms:
         # Under TCG each job of a millisecond costs the emulator a good part of one besides.
         cost_ns = min(max(50_000 * period_ms, 50_000 if is_guest else 100_000), 10_000_000)
         iterations = max(1, busy.iterations * cost_ns // _LOOP_NS)

@@ -117,7 +117,8 @@ mod tests {
         let own = std::process::id();
         let threads = list_threads(own);
         let this = threads.iter().find(|thread| thread.id == own).unwrap();
-        assert_eq!((this.process, this.policy.as_str(), this.priority), (own, "SCHED_OTHER", 0));
+        let known = scheduling::placement(Vec::new()).unwrap();
+        assert_eq!((this.process, &this.policy, this.priority), (own, &known.policy, known.priority));
         assert!(!this.cpus.is_empty() && this.reservation.is_none());
         assert!(this.ran_ns.is_some());
     }

@@ -33,8 +33,8 @@ const MOST_LAGS: usize = 8;
 /// Times that a period is looked for in; the grid is then followed through all of them.
 const MOST_LOOKED_AT: usize = 2_000;
 
-/// So many periods in a row are no chance: other expiries are as far apart as the program happens to run, which never is
-/// the same to a microsecond.
+/// So many periods in a row are no chance: other expiries are as far apart as the program happens to run, which is
+/// never the same to a microsecond.
 const LEAST_STEPS: usize = 4;
 
 /// The least share of a grid's places that have a member. Half would be a period twice too short.
@@ -89,8 +89,8 @@ fn candidates(expiries: &[i64]) -> Vec<f64> {
     often.map(|group| group.iter().sum::<i64>() as f64 / group.len() as f64).collect()
 }
 
-/// Goes from member to member, from the first time that has another a period later. Where none of the next times goes on,
-/// the program may have set its timers anew, as some do after they were late: then a chain of its own begins there.
+/// Goes from member to member, from the first time that has another a period later. Where none of the next times goes
+/// on, the program may have set its timers anew, as some do after they were late: then a chain of its own begins there.
 fn walk(expiries: &[i64], period_ns: f64) -> Grid {
     let steps = |from: i64, until: i64| -> Option<u64> {
         let apart = (until - from) as f64;

@@ -1,7 +1,7 @@
 //! A recording of some processes alone: of their threads, and of all that these start meanwhile.
 //!
-//! The kernel compares each event's thread with a list of its own (`set_event_pid`), so that what others do costs them a
-//! look at that list, and no room. Of switches and wake-ups either side may be on it.
+//! The kernel compares each event's thread with a list of its own (`set_event_pid`), so that what others do costs them
+//! a look at that list, and no room. Of switches and wake-ups either side may be on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

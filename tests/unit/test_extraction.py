@@ -175,6 +175,12 @@ def test_the_overhead_that_takes_most_is_named(tmp_path: Path) -> None:
     assert found.dominant_overhead == "scheduling"
     assert "scheduling (200.0 µs) takes most" in found.summary
     assert found.overheads == str(path)
+    # Interrupts are charged once: by the overheads, or else as they were seen.
+    bare = verified(two())
+    assert found.analysis is not None
+    assert bare.analysis is not None
+    costs = [one.cpus[0].tasks[0].cost_ns for one in (found.analysis, bare.analysis)]
+    assert costs == [1 * MS, 1 * MS + 5_000]
 
 
 def test_too_much_work_is_not_schedulable_and_says_who_misses() -> None:

@@ -12,6 +12,7 @@ use crate::injection::Injection;
 use crate::load::{LoadOutcome, LoadRequest};
 use crate::probe::Probe;
 use crate::program::ProgramThread;
+use crate::real_time_limit::RealTimeLimit;
 use crate::rtload::RtloadOutcome;
 
 /// A value that was read, or the reason why there is none. Absent is not zero.
@@ -437,28 +438,6 @@ pub enum ThreadRole {
     /// It disturbs, as asked.
     Injection,
     Agent,
-}
-
-/// What may have stopped a busy real-time thread once in a period: its machine's own kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RealTimeLimit {
-    pub kind: RealTimeLimitKind,
-    /// For how long at most.
-    pub pause_ns: u64,
-    pub period_ns: u64,
-    /// Why it was not seen when it did so; none where events `ordinary` tell.
-    pub unseen: Option<String>,
-}
-
-/// The limits that there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RealTimeLimitKind {
-    /// `sched_rt_runtime_us` is used up.
-    RtThrottling,
-    /// Ordinary threads that starve are served, since Linux 6.12.
-    FairServer,
 }
 
 /// What came of a trial, besides its tables.

@@ -1,7 +1,7 @@
 """Statistics over series of samples, the causes of their spikes, and schedulability, in Rust (``crates/core``)."""
 
 from collections.abc import Sequence
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,81 @@ def measure_overheads(trace: EventsDict, jobs: StampedJobsDict, taken: Sequence[
         trace: In the order of time on each CPU.
         jobs: On the same counter.
         taken: Stretches in which the host is known to have taken the CPU.
+
+    Raises:
+        ValueError: The columns are no trace, or do not fit each other.
+    """
+
+ARRIVALS: list[str]
+"""How jobs may arrive: ``arrival`` of an ``ExtractedDict``."""
+
+class SporadicDict(TypedDict):
+    """Arrivals on no grid."""
+
+    period_ns: int
+    """In the mean."""
+    jitter_ns: int
+    """With it no ``k`` arrivals were closer than ``(k - 1) * period - jitter``."""
+    least_distance_ns: int
+    curve: list[tuple[int, int]]
+    """So many jobs arrived within so many ns at the closest."""
+
+class ExtractedDict(TypedDict):
+    """A thread as a task (``crates/extract/src/task.rs``)."""
+
+    thread: int
+    name: str | None
+    priorities: list[int]
+    """The kernel's, that it was woken or switched to with."""
+    cpus: list[tuple[int, int]]
+    """How long it ran on each, in ns."""
+    ran_ns: int
+    tells_calls: bool
+    activations: int
+    activations_by_timer: int
+    arrival: Literal["programmed", "observed", "sporadic", "too few"]
+    period_ns: int | None
+    period_error_ns: int
+    spread_ns: int
+    missed_periods: int
+    restarts: int
+    arrivals: int
+    sporadic: SporadicDict | None
+    counted: int
+    """Jobs that the figures are of."""
+    holed: int
+    merged: int
+    unseen: int
+    touched: int
+    touched_most_ns: int
+    counts_touched: bool
+    own_ns: tuple[int, int, int]
+    """Of all jobs, of the first and of the second half."""
+    ran_most_ns: int
+    interrupts_most_ns: int
+    taken_most_ns: int
+    suspended_most_ns: int
+    suspending: int
+    response_most_ns: int
+    lateness_most_ns: int | None
+    lateness_median_ns: int | None
+    jobs: dict[str, NDArray[Any]]
+    """A row for each job, times in cycles: ``woken``, ``own_started``, ``own_ended``, ``own``, ``ran``, ``interrupts``,
+    ``taken``, ``suspended``, ``activations``, ``preemptions``, ``counts``, ``may_be_taken``."""
+
+def extract_tasks(
+    trace: EventsDict,
+    threads: Sequence[int],
+    clocks: tuple[tuple[int, int], tuple[int, int]],
+    taken: Sequence[tuple[Sequence[tuple[int, int]], int]],
+) -> list[ExtractedDict]:
+    """Find the tasks of threads in a trace.
+
+    Args:
+        trace: In the order of time on each CPU.
+        threads: Those that are looked for.
+        clocks: ``(tsc, monotonic_ns)`` at the beginning and the end.
+        taken: For each CPU the stretches that the host took, and by how much their ends may be wrong, in cycles.
 
     Raises:
         ValueError: The columns are no trace, or do not fit each other.

@@ -16,6 +16,7 @@ from stealtime.capacity import document as advice
 from stealtime.capacity.rules import RuleBook
 from stealtime.check import document as check
 from stealtime.doctor import document as doctor
+from stealtime.extraction import document as extraction
 from stealtime.protect import recovery, status
 from stealtime.protect.host_file import HostFile
 from stealtime.protect.vm_file import VmFile
@@ -103,6 +104,10 @@ DOCUMENTS = {
         JsonDocument("analysis", sched.AnalysisDocument, sched.SCHEMA_VERSION, "stealtime sched analyze --json"),
         JsonDocument("curve", sched.CurveDocument, sched.SCHEMA_VERSION, "stealtime sched curve --json"),
         JsonDocument("placement", sched.PlacementDocument, sched.SCHEMA_VERSION, "stealtime sched place --json"),
+        JsonDocument(
+            "extract", extraction.ExtractDocument, extraction.SCHEMA_VERSION, "stealtime sched extract --json"
+        ),
+        JsonDocument("verify", extraction.VerifyDocument, extraction.SCHEMA_VERSION, "stealtime sched verify --json"),
         JsonDocument("status", status.StatusDocument, status.SCHEMA_VERSION, "stealtime protect status --json"),
         JsonDocument("recover", recovery.RecoveryDocument, recovery.SCHEMA_VERSION, "stealtime protect recover --json"),
     )

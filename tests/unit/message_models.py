@@ -46,6 +46,10 @@ MODULES: dict[str, tuple[str, tuple[str, ...]]] = {
         "The agent's threads in the machine under test: where they ran, and what may have stopped one.",
         ("ThreadPlacement", "ThreadRole", "MachineThread", "RealTimeLimitKind", "RealTimeLimit"),
     ),
+    "stealtime.wire.program": (
+        "Somebody's program: its threads, as the machine's kernel tells of them.",
+        ("Reservation", "ProgramThread"),
+    ),
     "stealtime.wire.threshold": (
         "A sample that is too long: what to do at it, and which it was.",
         ("OnThreshold", "ThresholdHit"),

@@ -13,6 +13,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.bin"))
 TO_AGENT = {
     *("hello", "calibrate", "exchange_clock", "run_trial", "cancel_trial", "shutdown"),
     *("start_tracing", "stop_tracing", "start_load", "stop_load", "part_stored"),
+    *("start_program", "list_threads"),
 }
 
 

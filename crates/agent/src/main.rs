@@ -30,6 +30,7 @@ mod netlink;
 mod network;
 mod probes;
 mod process_one;
+mod program;
 mod restore;
 mod rtload;
 mod sample_source;

@@ -90,6 +90,7 @@ pub fn trace_request(probe: &Probe) -> TraceRequest {
         user_mode_linux: Vec::new(),
         extra_groups: Vec::new(),
         // What the kernel's buffer holds is the last; it is read once.
+        processes: Vec::new(),
         keep_bytes_per_cpu: Some(BUFFER_BYTES),
     }
 }

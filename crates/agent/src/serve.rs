@@ -31,6 +31,7 @@ use self::running::{Ended, Parts, Running, Watched};
 use crate::channel::Channel;
 use crate::load::{self, Loading};
 use crate::process_one::is_process_one;
+use crate::program::{self, Program};
 use crate::restore::{Watchdog, put_back_leftovers};
 use crate::streams::{BULK_ALIGNMENT_BYTES, TableWriter, write_frames, write_to_disk};
 use crate::tables;
@@ -68,6 +69,7 @@ pub fn serve(channel: Channel, bulk: Option<File>, mut settling: Settling) -> Re
         running: None,
         loading: None,
         tracing: None,
+        program: None,
         bulk_position: 0,
         threads: vec![this_thread(ThreadRole::Agent), reader],
         reader_id,
@@ -143,6 +145,7 @@ struct Server {
     running: Option<Running>,
     loading: Option<Loading>,
     tracing: Option<Tracing>,
+    program: Option<Program>,
     /// Where the next table of a trial goes on the bulk disk.
     bulk_position: u64,
     /// Those that neither measure nor disturb.
@@ -188,6 +191,7 @@ impl Server {
     fn abandon(&mut self, inbox: &Receiver<Event>) {
         self.loading = None;
         self.tracing = None;
+        self.program = None;
         let Some(running) = self.running.take() else { return };
         running.trial.cancel();
         while let Ok(event) = inbox.recv() {
@@ -211,6 +215,8 @@ impl Server {
             ToAgent::StopTracing { trial } => self.stop_tracing(trial),
             ToAgent::StartLoad { trial, load } => self.start_load(trial, &load),
             ToAgent::StopLoad { trial } => self.stop_load(trial),
+            ToAgent::StartProgram { arguments } => self.start_program(&arguments),
+            ToAgent::ListThreads { process } => self.list_threads(process),
             ToAgent::PartStored { trial } => {
                 let running = self.running.as_mut().filter(|running| running.number == trial);
                 let end = running.and_then(Running::part_stored);
@@ -380,6 +386,24 @@ impl Server {
     fn fail_tracing(&mut self, trial: u64, error: &anyhow::Error) -> Result<()> {
         let hint = error.downcast_ref::<TraceError>().and_then(TraceError::hint);
         self.fail(Some(trial), remarks::in_full(error), hint)
+    }
+
+    fn start_program(&mut self, arguments: &[String]) -> Result<()> {
+        match Program::start(arguments) {
+            Ok(program) => {
+                let process = program.id();
+                self.program = Some(program);
+                self.send(&FromAgent::ProgramStarted { process })
+            }
+            Err(error) => self.fail(None, remarks::in_full(&error), None),
+        }
+    }
+
+    fn list_threads(&mut self, process: u32) -> Result<()> {
+        if let Some(program) = &mut self.program {
+            program.look();
+        }
+        self.send(&FromAgent::ThreadsListed { process, threads: program::list_threads(process) })
     }
 
     fn start_load(&mut self, trial: u64, request: &LoadRequest) -> Result<()> {

@@ -244,7 +244,10 @@ impl<'a> Scheduler<'a> {
             | EventKind::TimerEntry
             | EventKind::TimerExit
             | EventKind::ScheduleEntry
-            | EventKind::ScheduleExit => {}
+            | EventKind::ScheduleExit
+            | EventKind::TimerStart
+            | EventKind::CallEntry
+            | EventKind::CallExit => {}
         }
         concerns.then_some(event)
     }

@@ -1,6 +1,6 @@
 //! The Python module `stealtime._core`: a thin wrapper of `stealtime-analysis` and `stealtime-attribution` for
-//! numpy arrays, of `stealtime-overheads` for those of kernels, of `stealtime-schedulability` for task sets, and of
-//! `stealtime-owner` for marks.
+//! numpy arrays, of `stealtime-overheads` for those of kernels, of `stealtime-extract` for programs, of
+//! `stealtime-schedulability` for task sets, and of `stealtime-owner` for marks.
 //!
 //! Columns are borrowed from numpy, never copied, and the GIL is released while anything is computed. What
 //! Python sees is described in `src/stealtime/_core.pyi`.
@@ -12,6 +12,7 @@ mod column;
 mod dictionary;
 mod errors;
 mod events;
+mod extract;
 mod hypervisor;
 mod overheads;
 mod owner;
@@ -31,6 +32,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::attribution::{attribute_native, attribute_user_mode, attribute_virtual};
+    #[pymodule_export]
+    use crate::extract::extract_tasks;
     #[pymodule_export]
     use crate::hypervisor::hypervisor_signature;
     #[pymodule_export]
@@ -52,6 +55,7 @@ mod _core {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::schedulability::add_names(module)?;
         crate::overheads::add_names(module)?;
+        crate::extract::add_names(module)?;
         module.add("EVENT_KINDS", PyTuple::new(module.py(), EventKind::NAMES)?)
     }
 }

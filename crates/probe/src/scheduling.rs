@@ -96,7 +96,13 @@ pub fn thread_id() -> u32 {
     TraceIds::here().of_this_thread(sys::thread_id())
 }
 
-fn policy_name(policy: i32) -> &'static str {
+/// What a thread under `SCHED_DEADLINE` declared: runtime, deadline and period in ns.
+pub fn deadline_of(thread: u32) -> io::Result<(u64, u64, u64)> {
+    sys::deadline_of(thread)
+}
+
+/// What sched(7) calls a policy.
+pub fn policy_name(policy: i32) -> &'static str {
     match policy {
         libc::SCHED_OTHER => "SCHED_OTHER",
         libc::SCHED_FIFO => "SCHED_FIFO",

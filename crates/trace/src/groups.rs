@@ -23,6 +23,8 @@ pub fn extra_name(group: ExtraGroup) -> &'static str {
     match group {
         ExtraGroup::Timers => "timers",
         ExtraGroup::Scheduler => "scheduler",
+        ExtraGroup::TimerStarts => "timer_starts",
+        ExtraGroup::Calls => "calls",
     }
 }
 
@@ -137,6 +139,8 @@ fn groups(instance: &Instance, request: &TraceRequest) -> Vec<(&'static str, Res
                 ["hrtimer_expire_entry", "hrtimer_expire_exit"].map(|name| Event::all("timer", name)).into()
             }
             ExtraGroup::Scheduler => vec![Event::all("bpf_trace", scheduler::EVENT)],
+            ExtraGroup::TimerStarts => vec![Event::all("timer", "hrtimer_start")],
+            ExtraGroup::Calls => ["sys_enter", "sys_exit"].map(|name| Event::all("raw_syscalls", name)).into(),
         };
         groups.push((extra_name(group), Ok(events)));
     }
@@ -144,10 +148,10 @@ fn groups(instance: &Instance, request: &TraceRequest) -> Vec<(&'static str, Res
 }
 
 /// By which switches that the kernel left out are found. It comes with each switch, so it is not recorded
-/// where switches are what is measured.
+/// where switches are what is measured, or where each event is the program's own time.
 fn runtime(request: &TraceRequest) -> Option<Event> {
     let event = Event { is_optional: true, ..Event::all("sched", "sched_stat_runtime") };
-    request.hidden_threads.is_none().then_some(event)
+    (request.hidden_threads.is_none() && request.processes.is_empty()).then_some(event)
 }
 
 /// Switches between two threads of a ring are what is measured; they would fill any buffer.
@@ -222,6 +226,7 @@ mod tests {
             user_mode_linux: Vec::new(),
             extra_groups: Vec::new(),
             keep_bytes_per_cpu: None,
+            processes: Vec::new(),
         }
     }
 

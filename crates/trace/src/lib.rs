@@ -18,6 +18,7 @@ pub mod groups;
 pub mod instance;
 pub mod mark;
 pub mod page;
+pub mod processes;
 pub mod recorded;
 pub mod recorder;
 pub mod row;

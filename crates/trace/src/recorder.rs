@@ -15,6 +15,7 @@ use crate::format::PageFormat;
 use crate::groups;
 use crate::instance::Instance;
 use crate::page::{Missed, Page, PageError, used_bytes};
+use crate::processes;
 use crate::recorded::Recorded;
 use crate::rows::EventTable;
 use crate::spool::Spool;
@@ -96,6 +97,9 @@ impl Recorder {
         let cpus: Vec<u16> = present.iter().copied().filter(is_wanted).collect();
         set_buffers(&instance, request.buffer_bytes_per_cpu.div_ceil(KIB), &cpus, cpus.len() == present.len())?;
         let mut table = EventTable::default();
+        if !request.processes.is_empty() {
+            processes::follow(&instance, &request.processes)?;
+        }
         let enabled = groups::enable(&instance, request, &mut table)?;
         let header = "events/header_page";
         let format = PageFormat::parse(&instance.read(header)?)

@@ -12,6 +12,9 @@ use crate::vocabulary::Vocabulary;
 /// preempted and is still runnable, which is no state.
 const STATE_MASK: i64 = 0xff;
 
+/// `ptrace` on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`).
+const PTRACE: i64 = 101;
+
 /// `PTRACE_ARCH_PRCTL` (arch/x86/include/uapi/asm/ptrace-abi.h).
 const PTRACE_ARCH_PRCTL: u64 = 30;
 
@@ -33,11 +36,13 @@ enum Layout {
     VmExit { reason: Field, vcpu: Option<Field>, isa: Option<Field>, names: Vec<Vec<(i64, String)>> },
     VmEntry { vcpu: Option<Field> },
     Signal { number: Field },
-    Ptrace { arguments: Field },
+    Call { number: Field, arguments: Field },
+    CallExit { number: Field },
     Nmi { duration_ns: Field, handler: Field },
     Runtime { whose: Field, runtime_ns: Field },
     TimerEntry { timer: Field, function: Field },
     TimerExit { timer: Field },
+    TimerStart { expiry: Field, function: Field },
     Told { text: Field },
 }
 
@@ -158,15 +163,7 @@ impl EventTable {
                 row.kind = Kind::Signal;
                 row.value = number.number(event)?;
             }
-            Layout::Ptrace { arguments } => {
-                let argument = |index| arguments.word(event, index);
-                if (argument(0)?, argument(3)?) != (PTRACE_ARCH_PRCTL, ARCH_SET_FS) {
-                    return None;
-                }
-                row.kind = Kind::GuestSwitch;
-                row.value = argument(2)?.cast_signed();
-                row.other = thread(argument(1)?.cast_signed());
-            }
+            Layout::Call { number, arguments } => return call(row, event, *number, *arguments),
             Layout::Nmi { duration_ns, handler } => {
                 row.kind = Kind::Nmi;
                 row.value = duration_ns.number(event)?;
@@ -185,6 +182,15 @@ impl EventTable {
             Layout::TimerExit { timer } => {
                 row.kind = Kind::TimerExit;
                 row.value = timer.number(event)?;
+            }
+            Layout::CallExit { number } => {
+                row.kind = Kind::CallExit;
+                row.value = number.number(event)?;
+            }
+            Layout::TimerStart { expiry, function } => {
+                row.kind = Kind::TimerStart;
+                row.value = expiry.number(event)?;
+                row.name = symbol(&mut self.vocabulary, &mut self.handlers, function.number(event)?);
             }
             Layout::Told { text } => row.kind = scheduler::kind_of(text.far_text(event)?)?,
         }
@@ -230,10 +236,13 @@ fn layout_of(event: &str, format: &EventFormat) -> Result<Layout, String> {
         },
         "kvm_entry" => Layout::VmEntry { vcpu: format.field("vcpu_id") },
         "signal_deliver" => Layout::Signal { number: field("sig")? },
-        "sys_enter" => Layout::Ptrace { arguments: field("args")? },
+        "sys_enter" => Layout::Call { number: field("id")?, arguments: field("args")? },
+        "sys_exit" => Layout::CallExit { number: field("id")? },
         "nmi_handler" => Layout::Nmi { duration_ns: field("delta_ns")?, handler: field("handler")? },
         "hrtimer_expire_entry" => Layout::TimerEntry { timer: field("hrtimer")?, function: field("function")? },
         "hrtimer_expire_exit" => Layout::TimerExit { timer: field("hrtimer")? },
+        // Without slack: what was asked for.
+        "hrtimer_start" => Layout::TimerStart { expiry: field("softexpires")?, function: field("function")? },
         scheduler::EVENT => Layout::Told { text: field("bpf_string")? },
         _ if stem != event && format.field("vector").is_some() => Layout::Vector {
             kind: if is_entry { Kind::VectorEntry } else { Kind::VectorExit },
@@ -242,6 +251,20 @@ fn layout_of(event: &str, format: &EventFormat) -> Result<Layout, String> {
         },
         _ => return Err(format!("nothing is known of the event {event}")),
     })
+}
+
+/// The entry to a system call; of `ptrace` only what a User-Mode Linux kernel says of whom it runs.
+fn call(row: Row, event: &[u8], number: Field, arguments: Field) -> Option<Row> {
+    let value = number.number(event)?;
+    if value != PTRACE {
+        return Some(Row { kind: Kind::CallEntry, value, ..row });
+    }
+    let argument = |index| arguments.word(event, index);
+    if (argument(0)?, argument(3)?) != (PTRACE_ARCH_PRCTL, ARCH_SET_FS) {
+        return None;
+    }
+    let other = thread(argument(1)?.cast_signed());
+    Some(Row { kind: Kind::GuestSwitch, value: argument(2)?.cast_signed(), other, ..row })
 }
 
 fn thread(number: i64) -> i32 {
@@ -324,6 +347,22 @@ mod tests {
         assert_eq!((row.kind, row.thread, row.value, row.other), (Kind::GuestSwitch, 30540, 0x409e_f6c0, 0x273));
         assert_eq!(row_of(&mut table, &call(31, 0x1002)), None);
         assert_eq!(row_of(&mut table, &call(30, 0x1003)), None);
+    }
+
+    #[test]
+    fn calls_and_the_timers_that_a_thread_sets_are_told() {
+        let mut table = EventTable::default();
+        table.learn("sys_enter", &description(4, &[("id", 8, 8), ("args[6]", 16, 48)], "")).unwrap();
+        table.learn("sys_exit", &description(5, &[("id", 8, 8), ("ret", 16, 8)], "")).unwrap();
+        let fields = [("function", 16, 8), ("expires", 24, 8), ("softexpires", 32, 8)];
+        table.learn("hrtimer_start", &description(6, &fields, "")).unwrap();
+        let entry = row_of(&mut table, &event(4, 7, &[230, 1, 1, 0, 0, 0, 0])).unwrap();
+        assert_eq!((entry.kind, entry.thread, entry.value), (Kind::CallEntry, 7, 230));
+        let exit = row_of(&mut table, &event(5, 7, &[230, 0])).unwrap();
+        assert_eq!((exit.kind, exit.thread, exit.value), (Kind::CallExit, 7, 230));
+        let start = row_of(&mut table, &event(6, 7, &[0, 0xffff_ffff_8100_0010, 1_050_000, 1_000_000])).unwrap();
+        assert_eq!((start.kind, start.value), (Kind::TimerStart, 1_000_000), "without slack");
+        assert_eq!(table.into_names(|| "ffffffff81000010 t hrtimer_wakeup\n".to_owned()), ["hrtimer_wakeup"]);
     }
 
     #[test]

@@ -55,6 +55,11 @@ event_kinds! {
     ScheduleEntry "schedule_entry"
     /// It is left, by the thread that runs from here on.
     ScheduleExit "schedule_exit"
+    /// A thread programs a high-resolution timer.
+    TimerStart "timer_start"
+    /// A thread begins a system call.
+    CallEntry "call_entry"
+    CallExit "call_exit"
 }
 
 impl EventKind {

@@ -17,6 +17,8 @@ pub mod injection;
 pub mod load;
 pub mod message;
 pub mod probe;
+pub mod program;
+pub mod real_time_limit;
 pub mod rtload;
 pub mod trace_columns;
 
@@ -28,10 +30,12 @@ pub use injection::{GuestExit, Injection};
 pub use load::{Load, LoadOutcome, LoadRequest, WorkUnit};
 pub use message::{
     ClockCheck, ClockRecord, ExtraGroup, Facts, FromAgent, Layout, MachineThread, OnThreshold, Progress, Reading,
-    RealTimeLimit, RealTimeLimitKind, StreamName, ThreadPlacement, ThreadRole, ThresholdHit, ToAgent, TraceRequest,
-    TracingOutcome, TrialOutcome, TrialRequest,
+    StreamName, ThreadPlacement, ThreadRole, ThresholdHit, ToAgent, TraceRequest, TracingOutcome, TrialOutcome,
+    TrialRequest,
 };
 pub use probe::{Contend, Probe, Switch, Tick, Wakeup};
+pub use program::{ProgramThread, Reservation};
+pub use real_time_limit::{RealTimeLimit, RealTimeLimitKind};
 pub use rtload::{
     ClockConversion, DrawnTaskSet, RealTimePolicy, RealTimeTask, RealTimeTaskOutcome, Rtload, RtloadOutcome,
 };

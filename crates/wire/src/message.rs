@@ -11,6 +11,8 @@ use crate::finding::{Finding, FindingLevel};
 use crate::injection::Injection;
 use crate::load::{LoadOutcome, LoadRequest};
 use crate::probe::Probe;
+use crate::program::ProgramThread;
+use crate::real_time_limit::RealTimeLimit;
 use crate::rtload::RtloadOutcome;
 
 /// A value that was read, or the reason why there is none. Absent is not zero.
@@ -72,6 +74,17 @@ pub enum ToAgent {
     /// The part that [`FromAgent::Checkpoint`] ended is on the disk: its memory may be used again, and the
     /// next part may come.
     PartStored { trial: u64 },
+    /// Start a program, whose output goes to the agent's log. It ends with the agent.
+    StartProgram {
+        /// The program and its arguments; `stealtime-agent` is the agent itself.
+        #[schemars(length(min = 1))]
+        arguments: Vec<String>,
+    },
+    /// Tell of the threads of a process and of all that it started.
+    ListThreads {
+        /// As the agent's `/proc` counts.
+        process: u32,
+    },
     /// Stop the trial that is running and send what there is; nothing happens if none is.
     CancelTrial {},
     /// End; a machine whose PID 1 is the agent powers off.
@@ -152,6 +165,17 @@ pub enum FromAgent {
         trial: u64,
         /// What came of it.
         outcome: LoadOutcome,
+    },
+    /// The answer to [`ToAgent::StartProgram`].
+    ProgramStarted {
+        /// As the agent's `/proc` counts.
+        process: u32,
+    },
+    /// The answer to [`ToAgent::ListThreads`].
+    ThreadsListed {
+        process: u32,
+        /// None once it has ended.
+        threads: Vec<ProgramThread>,
     },
     /// A request could not be carried out; the agent goes on serving.
     Failed {
@@ -271,6 +295,9 @@ pub struct TraceRequest {
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub keep_bytes_per_cpu: Option<u64>,
+    /// Record only what concerns the threads of these processes and all that they start. None records everything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<u32>,
 }
 
 /// Groups of events that are recorded only where they are asked for, as each event costs time.
@@ -281,6 +308,10 @@ pub enum ExtraGroup {
     Timers,
     /// Entry to and exit from the scheduler.
     Scheduler,
+    /// The programming of high-resolution timers.
+    TimerStarts,
+    /// Entry to and exit from system calls.
+    Calls,
 }
 
 /// What came of a recording, besides its table.
@@ -407,28 +438,6 @@ pub enum ThreadRole {
     /// It disturbs, as asked.
     Injection,
     Agent,
-}
-
-/// What may have stopped a busy real-time thread once in a period: its machine's own kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RealTimeLimit {
-    pub kind: RealTimeLimitKind,
-    /// For how long at most.
-    pub pause_ns: u64,
-    pub period_ns: u64,
-    /// Why it was not seen when it did so; none where events `ordinary` tell.
-    pub unseen: Option<String>,
-}
-
-/// The limits that there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RealTimeLimitKind {
-    /// `sched_rt_runtime_us` is used up.
-    RtThrottling,
-    /// Ordinary threads that starve are served, since Linux 6.12.
-    FairServer,
 }
 
 /// What came of a trial, besides its tables.

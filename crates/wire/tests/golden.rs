@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use stealtime_wire::{
     ClockCheck, ClockConversion, ClockReading, ClockRecord, Contend, DrawnTaskSet, ExtraGroup, Facts, Finding,
     FindingLevel, FrameDecoder, FrameKind, FromAgent, GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest,
-    MachineThread, OnThreshold, PROTOCOL_VERSION, Probe, Progress, Reading, RealTimeLimit, RealTimeLimitKind,
-    RealTimePolicy, RealTimeTask, RealTimeTaskOutcome, Rtload, RtloadOutcome, StreamName, Switch, ThreadPlacement,
-    ThreadRole, ThresholdHit, Tick, ToAgent, TraceRequest, TracingOutcome, TrialOutcome, TrialRequest, Wakeup,
-    WorkUnit, encode_frame,
+    MachineThread, OnThreshold, PROTOCOL_VERSION, Probe, ProgramThread, Progress, Reading, RealTimeLimit,
+    RealTimeLimitKind, RealTimePolicy, RealTimeTask, RealTimeTaskOutcome, Reservation, Rtload, RtloadOutcome,
+    StreamName, Switch, ThreadPlacement, ThreadRole, ThresholdHit, Tick, ToAgent, TraceRequest, TracingOutcome,
+    TrialOutcome, TrialRequest, Wakeup, WorkUnit, encode_frame,
 };
 
 fn folder() -> PathBuf {
@@ -48,12 +48,19 @@ fn trace_request() -> TraceRequest {
         user_mode_linux: vec![1234],
         extra_groups: Vec::new(),
         keep_bytes_per_cpu: None,
+        processes: Vec::new(),
     }
 }
 
 fn extra_request() -> TraceRequest {
-    let extra_groups = vec![ExtraGroup::Timers, ExtraGroup::Scheduler];
-    TraceRequest { hidden_threads: None, user_mode_linux: Vec::new(), extra_groups, ..trace_request() }
+    let extra_groups = vec![ExtraGroup::Timers, ExtraGroup::Scheduler, ExtraGroup::TimerStarts, ExtraGroup::Calls];
+    TraceRequest {
+        hidden_threads: None,
+        user_mode_linux: Vec::new(),
+        extra_groups,
+        processes: vec![4711],
+        ..trace_request()
+    }
 }
 
 fn tracing_outcome() -> TracingOutcome {
@@ -70,6 +77,19 @@ fn tracing_outcome() -> TracingOutcome {
         ]),
         names: vec!["local_timer".to_owned(), "st-ring-0".to_owned()],
         findings: Vec::new(),
+    }
+}
+
+fn program_thread() -> ProgramThread {
+    ProgramThread {
+        id: 4712,
+        process: 4711,
+        name: "engine".to_owned(),
+        policy: "SCHED_DEADLINE".to_owned(),
+        priority: 0,
+        reservation: Some(Reservation { runtime_ns: 500_000, deadline_ns: 4_000_000, period_ns: 5_000_000 }),
+        cpus: vec![0, 1],
+        ran_ns: Some(1_234_567),
     }
 }
 
@@ -201,6 +221,8 @@ fn to_agent() -> Vec<(&'static str, ToAgent)> {
         ("stop_tracing", ToAgent::StopTracing { trial: 7 }),
         ("start_load_memory", ToAgent::StartLoad { trial: 7, load: memory }),
         ("start_load_cpu", ToAgent::StartLoad { trial: 7, load: cpu }),
+        ("start_program", ToAgent::StartProgram { arguments: vec!["rt-app".to_owned(), "engine.json".to_owned()] }),
+        ("list_threads", ToAgent::ListThreads { process: 4711 }),
         ("stop_load", ToAgent::StopLoad { trial: 7 }),
         ("part_stored", ToAgent::PartStored { trial: 7 }),
         ("cancel_trial", ToAgent::CancelTrial {}),
@@ -283,6 +305,8 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
         ("trial_done_rtload", FromAgent::TrialDone(Box::new(of_tasks))),
         ("tracing_started", FromAgent::TracingStarted { trial: 7, groups: tracing_outcome().groups }),
         ("tracing_done", FromAgent::TracingDone { trial: 7, outcome: tracing_outcome() }),
+        ("program_started", FromAgent::ProgramStarted { process: 4711 }),
+        ("threads_listed", FromAgent::ThreadsListed { process: 4711, threads: vec![program_thread()] }),
         ("load_started", FromAgent::LoadStarted { trial: 7, thread_ids: vec![51, 52] }),
         ("load_done", FromAgent::LoadDone { trial: 7, outcome: load_outcome() }),
         ("failed", failed),

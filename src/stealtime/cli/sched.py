@@ -10,6 +10,7 @@ import typer
 
 from stealtime.cli import commands, completion
 from stealtime.cli.parameters import AsJson, RunName, analysed_duration_of
+from stealtime.cli.sched_extract import extract, verify
 from stealtime.cli.sched_place import place
 
 Machine = Annotated[
@@ -55,6 +56,8 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
     )
     commands.add(group, generate, analyze, place, curve, overheads)
+    # What follows the program's name is its own.
+    commands.add(group, extract, verify, takes_a_command=True)
     return group
 
 

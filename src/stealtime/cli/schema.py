@@ -28,6 +28,8 @@ class File(StrEnum):
     ANALYSIS = "analysis"
     CURVE = "curve"
     PLACEMENT = "placement"
+    EXTRACT = "extract"
+    VERIFY = "verify"
     STATUS = "status"
     RECOVER = "recover"
 
@@ -41,7 +43,8 @@ def schema(
             "host`; rules: `stealtime advise --rules`; bars: `stealtime show --accept`; tasks: `stealtime sched "
             "analyze`; overheads: its --overheads; windows: its --supply windows:FILE. Or what a command prints with "
             "--json: show, and acceptance and tails of it, published (`stealtime compare`), doctor, advise, blackout, "
-            "check, analysis, curve and placement (`stealtime sched`), status and recover (`stealtime protect`).",
+            "check, analysis, curve, placement, extract and verify (`stealtime sched`), status and recover (`stealtime "
+            "protect`).",
             show_default=False,
             show_choices=False,
         ),

@@ -37,3 +37,17 @@ def read_columns(path: Path, schema: pa.Schema) -> dict[str, Any]:
                 hint=DAMAGED,
             )
     return {name: np.ascontiguousarray(table.column(name).to_numpy()) for name in schema.names}
+
+
+def columns_of_stream(path: Path, schema: pa.Schema) -> dict[str, Any]:
+    """Read the columns of an Arrow IPC stream, as an agent has just sent it, into one contiguous array each.
+
+    Raises:
+        StealtimeError: It is not whole, or has other columns.
+    """
+    try:
+        with pa.OSFile(str(path)) as file:
+            table = pa.ipc.open_stream(file).read_all().select(schema.names)
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise StealtimeError(f"{path} is not a whole table: {' '.join(str(error).split())}") from error
+    return {name: np.ascontiguousarray(table.column(name).to_numpy()) for name in schema.names}

@@ -7,7 +7,7 @@ frames, a message out of place, the agent's own ``failed``) comes out as one ``S
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,25 +33,30 @@ from stealtime.wire.message import (
     ControlHello,
     ExchangeClock,
     Failed,
+    ListThreads,
     LoadDone,
     LoadStarted,
     PartStored,
+    ProgramStarted,
     Progress,
     RunTrial,
     Shutdown,
     StartLoad,
+    StartProgram,
     StartTracing,
     StopLoad,
     StopTracing,
     StreamBegin,
     StreamEnd,
     StreamName,
+    ThreadsListed,
     TraceRequest,
     TracingDone,
     TracingStarted,
     TrialDone,
     from_agent,
 )
+from stealtime.wire.program import ProgramThread
 from stealtime.wire.results import LoadResult, TraceResult, TrialResult
 from stealtime.wire.spool import TableSpool
 
@@ -255,6 +260,30 @@ class AgentConnection:
             await self._send(StopLoad(trial=trial))
             done = await self._receive_tables(trial, LoadDone, IncomingTables(spool), deadline_s)
         return LoadResult(done.outcome, self._require(spool, "load", f"the load of trial {trial} without its table"))
+
+    async def start_program(self, arguments: Sequence[str], deadline_s: float = CLOCK_DEADLINE_S) -> int:
+        """Start a program that ends with the agent; give its process id there.
+
+        Args:
+            arguments: The program and its arguments; ``stealtime-agent`` is the agent itself.
+            deadline_s: How long that may take.
+
+        Raises:
+            StealtimeError: It cannot be started, or the channel failed.
+        """
+        async with self._requesting("starting the program"):
+            await self._send(StartProgram(arguments=list(arguments)))
+            return (await self._answer(ProgramStarted, _Deadline.within(deadline_s))).process
+
+    async def list_threads(self, process: int, deadline_s: float = TRACING_DEADLINE_S) -> list[ProgramThread]:
+        """Give the threads of a process and of all that it started; none once it has ended.
+
+        Raises:
+            StealtimeError: The channel failed.
+        """
+        async with self._requesting("listing threads"):
+            await self._send(ListThreads(process=process))
+            return (await self._answer(ThreadsListed, _Deadline.within(deadline_s))).threads
 
     async def cancel(self) -> None:
         """Ask the agent to stop the running trial and send what there is; ``run_trial`` then returns that.

@@ -14,6 +14,7 @@ from stealtime.vocabulary.clocks import ClockReading, ClockRecord
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Facts, Model, Unsigned
 from stealtime.wire.load import LoadOutcome, LoadRequest
+from stealtime.wire.program import ProgramThread
 from stealtime.wire.rtload import RtloadOutcome, RtloadProbe
 from stealtime.wire.threads import MachineThread, RealTimeLimit, ThreadPlacement
 from stealtime.wire.threshold import OnThreshold, ThresholdHit
@@ -176,11 +177,13 @@ class Injection(Model):
     """What each theft begins with."""
 
 
-ExtraGroup = Literal["timers", "scheduler"]
+ExtraGroup = Literal["timers", "scheduler", "timer_starts", "calls"]
 """Groups of events that are recorded only where they are asked for, as each event costs time.
 
 - ``timers``: The callbacks of high-resolution timers.
 - ``scheduler``: Entry to and exit from the scheduler.
+- ``timer_starts``: The programming of high-resolution timers.
+- ``calls``: Entry to and exit from system calls.
 """
 
 
@@ -200,6 +203,8 @@ class TraceRequest(Model):
     lost. None keeps all that are read."""
     extra_groups: list[ExtraGroup] = Field(default_factory=list, exclude_if=lambda value: not value)
     """Groups of events beside those that every trace has."""
+    processes: list[Unsigned] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """Record only what concerns the threads of these processes and all that they start. None records everything."""
 
 
 class TrialRequest(Model):
@@ -357,6 +362,23 @@ class LoadDone(Model):
     """What came of it."""
 
 
+class ProgramStarted(Model):
+    """The answer to ``StartProgram``."""
+
+    type: Literal["program_started"] = "program_started"
+    process: Unsigned
+    """As the agent's ``/proc`` counts."""
+
+
+class ThreadsListed(Model):
+    """The answer to ``ListThreads``."""
+
+    type: Literal["threads_listed"] = "threads_listed"
+    process: Unsigned
+    threads: list[ProgramThread]
+    """None once it has ended."""
+
+
 class Failed(Model):
     """A request could not be carried out; the agent goes on serving."""
 
@@ -381,6 +403,8 @@ FromAgent = Annotated[
     | TracingDone
     | LoadStarted
     | LoadDone
+    | ProgramStarted
+    | ThreadsListed
     | Failed,
     Field(discriminator="type"),
 ]
@@ -462,6 +486,22 @@ class PartStored(Model):
     trial: Unsigned
 
 
+class StartProgram(Model):
+    """Start a program, whose output goes to the agent's log. It ends with the agent."""
+
+    type: Literal["start_program"] = "start_program"
+    arguments: list[str] = Field(min_length=1)
+    """The program and its arguments; ``stealtime-agent`` is the agent itself."""
+
+
+class ListThreads(Model):
+    """Tell of the threads of a process and of all that it started."""
+
+    type: Literal["list_threads"] = "list_threads"
+    process: Unsigned
+    """As the agent's ``/proc`` counts."""
+
+
 class CancelTrial(Model):
     """Stop the trial that is running and send what there is; nothing happens if none is."""
 
@@ -484,6 +524,8 @@ ToAgent = Annotated[
     | StartLoad
     | StopLoad
     | PartStored
+    | StartProgram
+    | ListThreads
     | CancelTrial
     | Shutdown,
     Field(discriminator="type"),

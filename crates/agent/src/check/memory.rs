@@ -49,6 +49,7 @@ impl Memory {
             user_mode_linux: Vec::new(),
             extra_groups: Vec::new(),
             keep_bytes_per_cpu: None,
+            processes: Vec::new(),
         };
         let tracefs = Tracefs::open().map_err(|error| error.to_string())?;
         // Before there is something to remove.

@@ -22,7 +22,7 @@ pub use arithmetic::multiply_and_add;
 pub use copying::copy_lines;
 pub use counter_group::{CounterGroup, HardwareCounts};
 pub use cpu_events::{CpuEvents, Record};
-pub use deadline::set_deadline;
+pub use deadline::{deadline_of, set_deadline};
 pub use futex::{wait_while, wake_all};
 pub use mapping::{Mapping, ThreadUsage};
 pub use ring_threads::run_ring;

@@ -198,19 +198,16 @@ class Seen:
     width: int
 
 
-def look(page: Page) -> Seen:
-    """Look at a page as it stands; all that is to be judged must be unfolded and drawn."""
+def look(page: Page, *, with_axe: bool = True) -> Seen:
+    """Look at a page as it stands; all that is to be judged must be unfolded and drawn.
+
+    Args:
+        page: It is scrolled to its top.
+        with_axe: Whether axe-core judges the contrast of its text, which takes seconds.
+    """
     page.evaluate("window.scrollTo({top: 0, behavior: 'instant'})")
     found: dict[str, Any] = page.evaluate(_LOOK)
-    # Drawings of thousands of elements, none of which axe-core judges, take it half a minute.
-    page.evaluate(_SET_ASIDE)
-    judged = _AXE.run(page, options=_CONTRAST).response
-    page.evaluate(_PUT_BACK)
-    faint = [
-        f"{node['target']}: {node['any'][0]['message']}"
-        for violation in judged["violations"]
-        for node in violation["nodes"]
-    ]
+    faint = _faint_by_axe(page) if with_axe else []
     return Seen(
         cut=found["cut"],
         overlapping=found["overlapping"],
@@ -224,3 +221,15 @@ def look(page: Page) -> Seen:
         texts=found["texts"],
         width=found["width"],
     )
+
+
+def _faint_by_axe(page: Page) -> list[str]:
+    # Drawings of thousands of elements, none of which axe-core judges, take it half a minute.
+    page.evaluate(_SET_ASIDE)
+    judged = _AXE.run(page, options=_CONTRAST).response
+    page.evaluate(_PUT_BACK)
+    return [
+        f"{node['target']}: {node['any'][0]['message']}"
+        for violation in judged["violations"]
+        for node in violation["nodes"]
+    ]

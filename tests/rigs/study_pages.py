@@ -56,7 +56,7 @@ def write_latency(path: Path) -> None:
     cells = [
         SyntheticCell(
             platform, probe, parameters, floor * min(factor, 3.0), worst * factor * (1 + 0.3 * number),
-            0.15 + 0.2 * number, 2_000, repetition=number + 1, tick_cost_ns=2_000.0 * factor,
+            0.15 + 0.2 * number, 1_200, repetition=number + 1, tick_cost_ns=2_000.0 * factor,
         )
         for platform, factor in PLATFORMS.items()
         for probe, parameters, floor, worst in PROBES

@@ -323,7 +323,7 @@ def test_boxes_stand_in_the_order_of_their_numbers() -> None:
     cells = [Drawn("net", _with(_cell("net", _ALIKE).figures, 10)), Drawn("no-net", _cell("no-net", _ALIKE).figures)]
     figure = delay_figure(cells)
     assert figure is not None
-    assert [words for _, words in figure.groups] == ["1", "10"]
+    assert [one.words for one in figure.groups] == ["1", "10"]
     for box in figure.boxes:
         places = [box.places[name] for name in ("max", "q3", "median", "q1", "min")]
         assert places == sorted(places)

@@ -31,14 +31,21 @@ class Box:
     """All of them in words."""
 
 
-def response_boxes(cells: Sequence[TelephonyFigures]) -> RowFigure | None:
+@dataclass(frozen=True)
+class ResponseFigure(RowFigure):
+    """A row for each load."""
+
+    rows: list[Box]
+
+
+def response_boxes(cells: Sequence[TelephonyFigures]) -> ResponseFigure | None:
     """Give a row for each cell that was answered, of repetitions the median of each figure; None without any."""
     answered = [cell for cell in cells if cell.responses]
     if not answered:
         return None
     ends = [float(end) for cell in answered for one in cell.responses for end in (one.min_ns, one.max_ns)]
     axis = duration_axis("response time", ends)
-    return RowFigure("Response times of registrations", axis, [_row(one, axis) for one in answered])
+    return ResponseFigure("Response times of registrations", axis, [_row(one, axis) for one in answered])
 
 
 def _row(cell: TelephonyFigures, axis: Axis) -> Box:

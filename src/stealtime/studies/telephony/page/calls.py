@@ -121,9 +121,9 @@ def time_line(name: str, failover: FailoverFigures) -> RowFigure:
     )
     rows = sorted([*((one.what, one.at_ns, None) for one in failover.moments), *gap], key=lambda row: row[1])
     moments = [at for _, begin, end in rows for at in (begin, end) if at is not None]
-    low, high = min([*moments, 0]), max([*moments, 1])
-    room = 0.04 * (high - low)
-    low, high = low - room, high + room
+    first, last = min([*moments, 0]), max([*moments, 1])
+    room = 0.04 * (last - first)
+    low, high = first - room, last + room
     ticks = tuple((value, notation.signed_duration(value)) for value in round_values(low, high, 6))
     axis = Axis("from the fault", low, high, ticks)
 

@@ -195,6 +195,28 @@ def test_the_package_of_a_metapackage_is_read_from_what_apt_shows() -> None:
         parse_dependency("linux-image-rt-amd64", "Package: linux-image-rt-amd64\n")
 
 
+def test_a_kernel_in_several_packages_is_put_together_as_one_of_a_single_package(tmp_path: Path) -> None:
+    shown = (
+        "Package: linux-image-7.3.4+deb13-rt-amd64\n"
+        "Depends: dracut | linux-initramfs-tool, linux-base-7.3.4+deb13-rt-amd64 (= 7.3.4-1), "
+        "linux-binary-7.3.4+deb13-rt-amd64 (= 7.3.4-1), linux-modules-7.3.4+deb13-rt-amd64 (= 7.3.4-1)\n"
+    )
+    names = [f"linux-{part}-7.3.4+deb13-rt-amd64" for part in ("base", "binary", "modules")]
+    assert list(debian.parse_parts("7.3.4-1", shown)) == names
+    assert debian.parse_parts("7.3.5-1", shown) == ()
+    release = "7.3.4+deb13-rt-amd64"
+    modules = tmp_path / "usr" / "lib" / "modules" / release
+    modules.mkdir(parents=True)
+    (modules / "vmlinuz").write_bytes(b"image")
+    (modules / "modules.builtin").write_text("kernel/drivers/virtio/virtio_pci.ko\n")
+    (tmp_path / "lib" / "modules" / release / "kernel").mkdir(parents=True)
+    (tmp_path / "lib" / "modules" / release / "modules.order").touch()
+    assert debian.finish_tree(tmp_path) == release
+    assert "virtio_pci" in (tmp_path / "lib" / "modules" / release / "modules.builtin").read_text()
+    assert (tmp_path / "boot" / f"vmlinuz-{release}").read_bytes() == b"image"
+    assert (tmp_path / "lib" / "modules" / release / "modules.dep").exists()
+
+
 MODULES_DEP = """\
 kernel/drivers/virtio/virtio.ko: kernel/drivers/virtio/virtio_ring.ko
 kernel/drivers/virtio/virtio_ring.ko:

@@ -79,7 +79,9 @@ pub fn interference(trace: &Trace<'_>, own: &FxHashSet<i32>) -> Vec<Taking> {
             .filter(|&row| trace.kind(row) == EventKind::Switch && own.contains(&columns.other[row]));
         let Some(least_urgent) = own_priorities.map(|row| columns.priority[row]).max() else { continue };
         let mut pass = Pass { trace, own, cpu, least_urgent, stack: Vec::new(), running: None, takings: &mut takings };
-        rows.iter().for_each(|&row| pass.step(row as usize));
+        for &row in rows {
+            pass.step(row as usize);
+        }
     }
     takings
 }

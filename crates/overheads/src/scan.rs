@@ -60,6 +60,7 @@ impl Scanned {
 }
 
 /// Goes over all CPUs. `own` are the threads of the jobs.
+#[allow(clippy::implicit_hasher, reason = "one hasher for the whole crate")]
 pub fn scan(trace: &Trace<'_>, taken: &Stretches, own: &FxHashSet<i32>, discards: &mut Discards) -> Scanned {
     let mut scanned = Scanned::default();
     for (cpu, rows) in (0_u16..).zip(&trace.rows) {

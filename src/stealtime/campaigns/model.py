@@ -54,7 +54,7 @@ class Campaign(Table):
     trace_buffer_bytes: SizeBytes = Field(default=16 << 20, alias="trace_buffer", ge=64 << 10, le=1 << 30)
     """The size of each CPU's trace buffer, on host and guest; events that do not fit are lost and counted."""
     kernel: str = Field(default="rt", min_length=1)
-    """Kernel of the guests: ``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of an image."""
+    """Kernel of guests: ``rt``, ``rt-new``, ``cloud``, ``standard``, ``backports``, ``host`` or an image's path."""
     priority: int = Field(default=80, ge=0, le=99)
     """SCHED_FIFO priority of the measuring threads: over PREEMPT_RT's interrupt threads (50), under its stoppers.
     0 measures under ordinary scheduling, where shares and neighbours count natively too."""

@@ -79,7 +79,9 @@ class Changes(OptionGroup):
     ] = None
     kernel: Annotated[
         str | None,
-        typer.Option(metavar="KERNEL", help="Kernel of the guests: rt, cloud, standard, backports, host, or a path."),
+        typer.Option(
+            metavar="KERNEL", help="Kernel of the guests: rt, rt-new, cloud, standard, backports, host, or a path."
+        ),
     ] = None
     timeout: Annotated[
         str | None, typer.Option(metavar="DURATION", help="How much longer than its duration a cell may take.")

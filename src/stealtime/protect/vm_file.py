@@ -271,7 +271,7 @@ class VmFile(Table):
     cpu: str = Field(default="max", pattern=_WORD)
     """A CPU model of QEMU, without additional features."""
     kernel: str = Field(default="cloud", min_length=1)
-    """``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
+    """``rt``, ``rt-new``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
     initramfs: Path | None = None
     """The guest's whole file system; default: one with the builtin program."""
     program: Literal["counter"] | None = None

@@ -28,8 +28,8 @@ COLUMNS = {
     "CPMD": "cache_preemption",
     "INTERRUPT": "interrupt",
     "TICK-INTERRUPT": "tick_interrupt",
-    "SCHED": "finer_scheduling",
-    "SWITCH": "finer_context_switch",
+    "SCHEDULE-PASS": "finer_scheduling",
+    "CXS-PASS": "finer_context_switch",
 }
 """Columns in microseconds, as ``schedcat/overheads/model.py`` names them, and ours from CPMD on."""
 

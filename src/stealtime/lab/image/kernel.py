@@ -1,10 +1,10 @@
 """From the user's choice of a kernel to a file that QEMU boots and the folder with its modules.
 
-``rt`` (the default), ``cloud``, ``standard`` and ``backports`` come from Debian packages, ``host`` is what this machine
-runs, anything else is the path of a bzImage or vmlinux. The uncompressed kernel is booted wherever it has a PVH entry.
-From start to the first byte from ``/init`` under TCG (QEMU 7.2, idle host with 2 CPUs, 2026-11-21; one boot each on
-``pc`` and on ``q35``): RT bzImage 5.5 and 5.2 s, vmlinux 2.2 and 2.0 s; cloud bzImage 2.1 and 2.1 s, vmlinux 1.9 and
-1.8 s.
+``rt`` (the default), ``rt-new``, ``cloud``, ``standard`` and ``backports`` come from Debian packages, ``host`` is what
+this machine runs, anything else is the path of a bzImage or vmlinux. The uncompressed kernel is booted wherever it has
+a PVH entry. From start to the first byte from ``/init`` under TCG (QEMU 7.2, idle host with 2 CPUs, 2026-11-21; one
+boot each on ``pc`` and on ``q35``): RT bzImage 5.5 and 5.2 s, vmlinux 2.2 and 2.0 s; cloud bzImage 2.1 and 2.1 s,
+vmlinux 1.9 and 1.8 s.
 """
 
 import json
@@ -33,7 +33,7 @@ class Kernel:
     """A kernel that a guest can boot."""
 
     choice: str
-    """What the user chose: ``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or a path."""
+    """What the user chose: ``rt``, ``rt-new``, ``cloud``, ``standard``, ``backports``, ``host`` or a path."""
     release: str
     """As ``uname -r`` will say in the guest."""
     version_text: str
@@ -53,7 +53,8 @@ def find_kernel(choice: str) -> Kernel:
     No network and no apt once it is cached: which package was taken is remembered.
 
     Args:
-        choice: ``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux.
+        choice: ``rt``, ``rt-new``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or
+            vmlinux.
 
     Raises:
         UsageError: The path is not a kernel, or the host's kernel is not readable.

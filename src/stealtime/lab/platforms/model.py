@@ -50,7 +50,7 @@ class MachineRequest:
     """Natively: whether SCHED_FIFO threads will run in its CPU group."""
     memory_bytes: int = 256 << 20
     kernel: str = "rt"
-    """``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
+    """``rt``, ``rt-new``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
     boot_timeout_s: float = 60.0
     lost_after_s: float | None = None
     """Over ssh: how long a host that answers nothing is waited for while it measures; None for as long as it takes."""

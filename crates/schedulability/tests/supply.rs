@@ -164,7 +164,7 @@ proptest! {
         (observed, gaps) in gaps(), others in prop::collection::vec(any::<bool>(), 64),
     ) {
         // Another taker of the same time line: what neither takes is served.
-        let taken = |now: u64| others[now as usize % others.len()] && now % 3 == 0;
+        let taken = |now: u64| others[usize::try_from(now).unwrap() % others.len()] && now.is_multiple_of(3);
         let singles: Vec<(u64, u64)> = (0..observed).filter(|&now| taken(now)).map(|now| (now, 1)).collect();
         let supplies = [gaps.clone(), singles].map(|gaps| Observed::new(observed, &gaps));
         let [Ok(first), Ok(second)] = supplies else { return Ok(()) };

@@ -3,7 +3,7 @@
 Random sets (up to eight tasks, deadlines and jitter up to three periods, equal priorities, blocking, every overhead, a
 whole CPU or a share) are analysed under both policies, with their overheads and without, and simulated: all jobs at
 once and as late as may be, one task so that deadlines meet, one a little earlier, at random; the share of the CPU at
-its worst and at random. Nothing of the simulator (``crates/schedule-simulator``) is shared with the analysis. The
+its worst and at random. Nothing of the simulator (``crates/simulator``) is shared with the analysis. The
 process ends with 1 if an accepted set misses a deadline or a response exceeds its bound.
 
 Also: of ten tasks with implicit deadlines and an ordinary kernel's overheads, how many of 1,000 sets are accepted under

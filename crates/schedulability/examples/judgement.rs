@@ -13,7 +13,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use rayon::prelude::*;
-use stealtime_schedule_simulator::{Kernel, Random, Reservation, Scale};
+use stealtime_simulator::{Kernel, Random, Reservation, Scale};
 
 #[allow(dead_code, reason = "the tests have more faults to show")]
 #[path = "../tests/rigs/judging.rs"]

@@ -38,7 +38,7 @@ impl Task {
             .iter()
             .any(|&ns| ns > LONGEST_NS)
         {
-            "a time exceeds 3336 days"
+            "a time exceeds 3335 days"
         } else {
             return Ok(());
         };

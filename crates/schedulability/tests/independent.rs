@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use stealtime_schedulability::{Accounting, Demand, Error, Response, Solver, demand_verdict, edf_responses};
-use stealtime_schedule_simulator::{Random, Scale};
+use stealtime_simulator::{Random, Scale};
 
 use crate::rigs::judging::{Case, Fault};
 

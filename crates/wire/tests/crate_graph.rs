@@ -19,8 +19,8 @@ const MAY_USE: [(&str, &[&str]); 24] = [
     ("overheads", &["wire"]),
     ("extract", &["wire"]),
     // What judges it shares no line with it; its tests alone use both.
-    ("schedule-simulator", &[]),
-    ("schedulability", &["schedule-simulator"]),
+    ("simulator", &[]),
+    ("schedulability", &["simulator"]),
     ("trace", &["owner", "wire"]),
     ("probe", &["memory", "owner", "trace", "wire"]),
     ("media", &[]),

@@ -26,10 +26,10 @@ impl Observed {
     ///
     /// # Errors
     /// [`Error::Supply`]: they overlap, are empty or not within the observation, there is no service at all, or the
-    /// observation exceeds 3336 days.
+    /// observation exceeds 3335 days.
     pub fn new(observed_ns: u64, gaps: &[(u64, u64)]) -> Result<Self, Error> {
         if observed_ns > crate::LONGEST_NS {
-            return Err(Error::Supply("the observation exceeds 3336 days"));
+            return Err(Error::Supply("the observation exceeds 3335 days"));
         }
         let mut served = 0;
         let mut last_end = 0;

@@ -64,7 +64,7 @@ impl Constrained {
             return Err(Error::Supply("the deadline exceeds the period"));
         }
         if period_ns > crate::LONGEST_NS {
-            return Err(Error::Supply("the period exceeds 3336 days"));
+            return Err(Error::Supply("the period exceeds 3335 days"));
         }
         Ok(Self { period_ns, budget_ns, blackout_ns: (period_ns - budget_ns) + (deadline_ns - budget_ns) })
     }

@@ -6,7 +6,7 @@ use stealtime_schedulability::{
     Accounting, Constrained, Dedicated, Demand, Error, Interrupts, Linear, Overheads, Response, Solver, Supply, Task,
     Workload, charge_fixed_priority, demand_verdict, edf_responses,
 };
-use stealtime_schedule_simulator::{Drawn, Kernel, Pattern, Random, Reservation, Scale, Spec, draw, play};
+use stealtime_simulator::{Drawn, Kernel, Pattern, Random, Reservation, Scale, Spec, draw, play};
 
 /// Something that an analysis could get wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

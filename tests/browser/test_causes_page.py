@@ -197,7 +197,7 @@ def test_phone_needs_no_sideways_scrolling(report: Path, open_page: OpenPage, co
 
 def test_seven_scenarios_on_four_platforms_stay_readable(tmp_path: Path, open_page: OpenPage) -> None:
     native = [
-        SyntheticCell(PLATFORMS[0], probe, parameters, floor, 40 * floor, 0.4, 2_000)
+        SyntheticCell(PLATFORMS[0], probe, parameters, floor, 40 * floor, 0.4, 1_000)
         for probe, parameters, floor in PROBES
     ]
     cells = [

@@ -78,7 +78,7 @@ def test_without_priorities_to_rely_on_each_response_counts(stealtime: Command, 
     document, _ = analysed(stealtime, "--overheads", "o.toml")
     # 20 + 3 + 5 and two switches for each of the jobs in T11's response of one and T12's of two.
     assert document["chains"][0]["age_ns"] == 28 * MS + 2_000 + 4_000
-    document, code = analysed(stealtime, "--policy", "edf", "--supply", "9ms/10ms")
+    document, code = analysed(stealtime, "--policy", "edf", "--supply", "1ms/10ms")
     assert document["chains"][0]["because"] == "T11 has no bound of its response"
     assert document["chains"][0]["verdict"] == "not judged"
     assert code in (3, 4)

@@ -95,8 +95,8 @@ def test_below_a_reservation_two_of_its_budgets_may_come_at_once(stealtime: Comm
 @pytest.mark.parametrize(
     ("change", "verdict", "because"),
     [
-        (('"2ms/10ms"', '"10ms/10ms"'), "not schedulable", "control may respond"),
-        (('"2ms/10ms"', '"1ms/20ms"'), "not schedulable", "camera may respond"),
+        (('"2ms/10ms"', '"10ms/10ms"'), "not schedulable", "the response of control is unbounded"),
+        (('"2ms/10ms"', '"1ms/20ms"'), "not schedulable", "the response of camera is unbounded"),
     ],
 )
 def test_too_much_or_too_little_is_a_verdict(

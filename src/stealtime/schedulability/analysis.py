@@ -201,7 +201,7 @@ def question_of(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int])
 
 
 def _levels(tasks: list[TaskTable]) -> list[int]:
-    """Give the priority of each task; reservations are above them. None where the order of the tasks is that of them."""
+    """Give the priority of each task, reservations above all; none where the order of the tasks is that of them."""
     if all(task.priority is None for task in tasks):
         return []
     above = itertools.count(HIGHEST_PRIORITY + 1)
@@ -240,7 +240,12 @@ def _reserved(tasks: list[TaskTable], question: "QuestionDict", servers: list[Re
         else:
             documents.append(document)
     judged = _judged(tuple(documents))
-    among: QuestionDict = {**question, "tasks": [server.as_demand for server in servers], "policy": "edf"}
+    among: QuestionDict = {
+        **question,
+        "tasks": [server.as_demand for server in servers],
+        "levels": [],
+        "policy": "edf",
+    }
     try:
         demand = _core.analyze_tasks(among)
     except ValueError as error:
@@ -256,7 +261,7 @@ def levels_in(tasks: list[TaskTable], question: "QuestionDict") -> list[tuple[in
 
 
 def margin_of(tasks: list[TaskTable], question: "QuestionDict") -> tuple[int | None, bool]:
-    """Find the largest factor of all costs, in millionths (None: not even 0), and whether a larger one is known to fail.
+    """Find the largest factor of all costs in millionths, None for not even 0, and whether a larger one surely fails.
 
     Raises:
         ValueError: It is not judged; the message says why.

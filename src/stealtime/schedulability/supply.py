@@ -57,8 +57,8 @@ class Supply:
         if self.kind == "windows":
             (frame,) = self.parameters
             served = format_duration(sum(length for _, length in self.windows))
-            count = "one window" if len(self.windows) == 1 else f"{len(self.windows)} windows"
-            return f"{count} of {self.source}: {served} of every {format_duration(frame)}, at any phase"
+            windows = "one window" if len(self.windows) == 1 else f"{len(self.windows)} windows"
+            return f"{windows} of {self.source}: {served} of every {format_duration(frame)}, at any phase"
         period, budget, deadline = map(format_duration, self.parameters)
         within = "" if deadline == period else f", within {deadline}"
         source = f" ({self.source})" if self.source else ""

@@ -17,7 +17,6 @@ from stealtime.schedulability.document import (
     TaskDocument,
     Verdict,
 )
-from stealtime.schedulability.supply import DEDICATED
 from stealtime.schedulability.uncharged import not_charged_lines
 from stealtime.vocabulary.quantities import format_duration
 

@@ -48,7 +48,9 @@ def extract(
     are the most that was seen, each with its count. It takes root.
 
         stealtime sched extract --for 30s -o engine.toml $(pgrep engine)
-        stealtime sched extract --for 10s stealtime-agent rtload 1ms/10ms 5ms/50ms
+
+        stealtime sched extract stealtime-agent rtload 1ms/10ms 5ms/50ms
+
         stealtime sched analyze engine.toml
 
     Exit codes: 0 tasks were found; 1 it could not be watched; 4 no task was found, and the output says why.

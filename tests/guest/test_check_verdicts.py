@@ -1,6 +1,7 @@
 """Whether a check tells the truth: known disturbances, and the same without them."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -36,7 +37,7 @@ def end(process: "subprocess.Popen[str]") -> tuple[int, dict[str, Any]]:
     return process.returncode, document
 
 
-def instances() -> list[str]:
+def instances(begins: str = "stealtime-") -> list[str]:
     """Give the instances of ours that the kernel has, by a tracefs of our own where none is mounted."""
     listed = subprocess.run(
         ["unshare", "--mount", "sh", "-c", "mount -t tracefs none /mnt && ls /mnt/instances"],
@@ -44,7 +45,7 @@ def instances() -> list[str]:
         text=True,
         check=True,
     )
-    return [name for name in listed.stdout.split() if name.startswith("stealtime-")]
+    return [name for name in listed.stdout.split() if name.startswith(begins)]
 
 
 @contextmanager
@@ -73,6 +74,11 @@ def test_a_real_time_thread_that_holds_a_cpu_is_critical_and_named() -> None:
     assert cause["text"].startswith("preempted by python"), cause
     assert cause["parts"][0]["ns"] > STALL_NS - 10_000_000
     assert instances() == []
+
+
+def test_choosing_a_traced_cpu_leaves_nothing() -> None:
+    assert traced_cpu.__wrapped__() in os.sched_getaffinity(0)
+    assert instances("test-idle-") == []
 
 
 def test_without_it_the_same_machine_is_not_critical_for_that_reason() -> None:

@@ -12,9 +12,10 @@ import subprocess
 _LOOK = """
 set -eu
 mount -t tracefs none /mnt
-mkdir "/mnt/instances/$1"
-trap 'rmdir "/mnt/instances/$1"' EXIT
-cd "/mnt/instances/$1"
+instance="/mnt/instances/$1"
+mkdir "$instance"
+trap 'cd / && rmdir "$instance"' EXIT
+cd "$instance"
 echo 1 >events/sched/sched_switch/enable
 shift
 for cpu; do
@@ -24,7 +25,6 @@ echo 0 >tracing_on
 for cpu; do
     ! grep -q 'prev_comm=swapper' "per_cpu/cpu$cpu/trace" || echo "$cpu"
 done
-cd /
 """
 
 

@@ -130,6 +130,7 @@ def test_a_damaged_stream_is_refused_and_nothing_is_lost(hosts: SpoiledHosts) ->
     witness.assert_all()
 
 
+@pytest.mark.truth
 def test_strangers_at_the_door_change_nothing(hosts: SpoiledHosts) -> None:
     chance = random.Random(SEED)  # noqa: S311 - it must be repeatable
     before = hosts.settled()

@@ -35,10 +35,12 @@ NEAR = 0.02
 ENTRY_NS = {"native": 1_500, "qemu-tcg-paravirt": 50_000}
 """From the call's return to the first stamp, and from the last to the next call, traced. Under TCG 5 to 45 us were
 seen, by how much of the way had to be translated: there the 2 % are of jobs of some ms."""
-MOST_OFF = {"native": 0.1, "qemu-tcg-paravirt": 0.1}
+MOST_OFF = 0.1
 """Of the jobs. What the host's interrupts take of an emulator's thread is in no gap of its trace."""
 LEAST_COST_NS = {"native": 100_000, "qemu-tcg-paravirt": 500_000}
 LEAST_WAITS = 8
+LONGEST = 95
+"""Percent of the jobs, the longest of which is compared."""
 NATIVELY = ((PERIODS_MS, 8),)
 IN_A_GUEST = (((1,), 3), ((2, 5, 10), 4), ((20, 50, 100, 200, 1000), 14))
 """Under TCG all together are more than a CPU can do: the slow ones would never run."""
@@ -87,15 +89,14 @@ def agrees(task: Compared, platform: str) -> str | None:
     least = most - task.disturbance_ns[fine]
     is_off = (own - entry_ns > (1 + NEAR) * most) | (own < (1 - NEAR) * least)
     # What a thread does outside of its stamps is its own, too: a page that it touches first, for one.
-    if is_off.mean() > MOST_OFF[platform]:
+    if is_off.mean() > MOST_OFF:
         return f"{is_off.mean():.1%} of the jobs are off by more than {NEAR:.0%}"
     if own.max() < (1 - NEAR) * least.max():
         return f"the longest took {own.max():.0f} ns, by its own stamps {least.max():.0f} ns"
-    # In a guest few jobs are left that the host did not touch, and the slowest of them were slow outside of the stamps.
-    longest = 99 if platform == "native" else 95
-    worst, worst_stamped = np.percentile(own, longest), np.percentile(most, longest)
+    # The slowest few were slow outside of their stamps.
+    worst, worst_stamped = np.percentile(own, LONGEST), np.percentile(most, LONGEST)
     if worst - entry_ns > (1 + NEAR) * worst_stamped:
-        return f"{longest} % took up to {worst:.0f} ns, by its own stamps {worst_stamped:.0f} ns"
+        return f"{LONGEST} % took up to {worst:.0f} ns, by its own stamps {worst_stamped:.0f} ns"
     return None
 
 

@@ -8,10 +8,12 @@ import pytest
 from command import Command, make_command
 
 from stealtime import _core
+from stealtime.cli.sched_sources import supply_of
 from stealtime.extraction.document import (
     ArrivalDocument,
     CostDocument,
     ExtractDocument,
+    HostDocument,
     LeftOutDocument,
     TaskDocument,
     VerifyDocument,
@@ -223,6 +225,18 @@ def test_what_is_not_known_of_a_real_time_thread_forbids_a_verdict(changes: dict
     assert found.verdict == "not judged"
     assert verify_exit_code(found) == 4
     assert words in found.summary
+
+
+@pytest.mark.parametrize("told", ["dedicated", "5ms/5ms"])
+def test_a_cpu_that_the_host_takes_is_dedicated_to_nobody(told: str) -> None:
+    fast, slow = two()
+    host = HostDocument(jobs=3, are_counted=False, taken_ns=2 * MS, own_ns=MS)
+    found = verified([fast, slow.model_copy(update={"host": host})], Terms(supply=supply_of(told, None)))
+    if told == "dedicated":
+        assert (found.verdict, verify_exit_code(found)) == ("not judged", 4)
+        assert "the host was seen to take the CPU in 3 jobs, from one for 2.000 ms" in found.summary
+    else:
+        assert found.verdict == "schedulable", "who says what is certain is believed"
 
 
 def test_an_ordinary_thread_forbids_nothing() -> None:

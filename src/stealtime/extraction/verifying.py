@@ -11,7 +11,6 @@ from stealtime.report import notation
 from stealtime.schedulability.analysis import Terms, analyze, exit_code
 from stealtime.schedulability.document import AnalysisDocument, CpuDocument
 from stealtime.schedulability.overheads import NO_OVERHEADS
-from stealtime.schedulability.supply import DEDICATED
 from stealtime.schedulability.task_file import TaskFile
 from stealtime.vocabulary.errors import ExitCode
 
@@ -84,6 +83,8 @@ def _verify(extracted: ExtractDocument, terms: Terms) -> Found:
     cpu = _tightest(analysis.cpus)
     if code is ExitCode.FINE and (seen := _seen_to_miss(tasks)) is not None:
         return Found(ExitCode.THRESHOLD, seen, analysis, None, cpu)
+    if code is ExitCode.FINE and terms.supply.kind == "dedicated" and (taken := _taken_by_host(tasks)) is not None:
+        return Found(ExitCode.NOT_JUDGED, f"not judged, because {taken}", analysis, None, cpu)
     first = _first_to_miss(file, cpu, of_policy)
     return Found(code, _sentence(cpu, first, file), analysis, first, cpu)
 
@@ -115,6 +116,18 @@ def _overfull(tasks: Sequence[TaskDocument]) -> str | None:
         if asked > 1:
             return f"the tasks on CPU {cpu} ask for {100 * asked:.1f} % of it, when all jobs take what the longest took"
     return None
+
+
+def _taken_by_host(tasks: Sequence[TaskDocument]) -> str | None:
+    """Say that the host took the CPU, which costs are without: what is certain of it, no trace can tell."""
+    jobs = sum(task.host.jobs for task in tasks if task.host is not None)
+    if jobs == 0:
+        return None
+    longest_ns = max(task.host.taken_ns for task in tasks if task.host is not None)
+    return (
+        f"the host was seen to take the CPU in {jobs} jobs, from one for {notation.duration(longest_ns)}, and nothing "
+        "says what share is certain: --supply BUDGET/PERIOD, or a run"
+    )
 
 
 def _seen_to_miss(tasks: Sequence[TaskDocument]) -> str | None:
@@ -187,7 +200,5 @@ def _notes(extracted: ExtractDocument, terms: Terms, is_measured: bool) -> Itera
             "overheads: not measured; the most that interrupts took of a job, and the latest release, are charged as "
             "seen. `stealtime run` with rtload and tracing measures them: --overheads RUN"
         )
-    if terms.supply is DEDICATED and any(task.host is not None and task.host.jobs for task in extracted.tasks):
-        yield "the CPU is taken for the program's own, and the host was seen to take it: --supply says what is certain"
     if extracted.quiet_threads:
         yield f"nothing is known of threads that began no job: {', '.join(extracted.quiet_threads)}"

@@ -33,7 +33,10 @@ MODULES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "stealtime.wire.load": (
         "A load: what it is to do, and what it did.",
-        ("CpuLoad", "MemoryLoad", "Load", "LoadRequest", "WorkUnit", "LoadOutcome"),
+        (
+            *("CpuLoad", "MemoryLoad", "Load", "LoadRequest", "WorkUnit", "LoadOutcome"),
+            *("StartLoad", "LoadStarted", "StopLoad", "LoadDone"),
+        ),
     ),
     "stealtime.wire.rtload": (
         "``rtload``: the task set that it runs, and what it tells of each task besides the rows of its table.",
@@ -47,8 +50,8 @@ MODULES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("ThreadPlacement", "ThreadRole", "MachineThread", "RealTimeLimitKind", "RealTimeLimit"),
     ),
     "stealtime.wire.program": (
-        "Somebody's program: its threads, as the machine's kernel tells of them.",
-        ("Reservation", "ProgramThread"),
+        "Somebody's program: how it is started, and its threads, as the machine's kernel tells of them.",
+        ("Reservation", "ProgramThread", "StartProgram", "ProgramStarted", "ListThreads", "ThreadsListed"),
     ),
     "stealtime.wire.threshold": (
         "A sample that is too long: what to do at it, and which it was.",

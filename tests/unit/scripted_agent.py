@@ -26,7 +26,7 @@ from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Absent, Reading, Value
 from stealtime.wire.connection import AgentConnection
 from stealtime.wire.frame import FrameDecoder, FrameKind, encode_frame
-from stealtime.wire.load import LoadOutcome
+from stealtime.wire.load import LoadDone, LoadOutcome, LoadStarted, StartLoad, StopLoad
 from stealtime.wire.message import (
     PROTOCOL_VERSION,
     AgentHello,
@@ -40,15 +40,11 @@ from stealtime.wire.message import (
     Failed,
     Gapped,
     Layout,
-    LoadDone,
-    LoadStarted,
     PartStored,
     Periodic,
     Progress,
     RunTrial,
-    StartLoad,
     StartTracing,
-    StopLoad,
     StopTracing,
     StreamBegin,
     StreamEnd,

@@ -21,7 +21,7 @@ from stealtime.vocabulary.errors import REINSTALL_HINT, StealtimeError
 from stealtime.wire.byte_stream import ByteReader, ByteWriter
 from stealtime.wire.frame import Frame, FrameDecoder, FrameError, FrameKind, encode_frame
 from stealtime.wire.incoming import NOBODY, IncomingTables, Listener, longest_silence_s
-from stealtime.wire.load import LoadRequest
+from stealtime.wire.load import LoadDone, LoadRequest, LoadStarted, StartLoad, StopLoad
 from stealtime.wire.message import (
     PROTOCOL_VERSION,
     AgentHello,
@@ -33,30 +33,22 @@ from stealtime.wire.message import (
     ControlHello,
     ExchangeClock,
     Failed,
-    ListThreads,
-    LoadDone,
-    LoadStarted,
     PartStored,
-    ProgramStarted,
     Progress,
     RunTrial,
     Shutdown,
-    StartLoad,
-    StartProgram,
     StartTracing,
-    StopLoad,
     StopTracing,
     StreamBegin,
     StreamEnd,
     StreamName,
-    ThreadsListed,
     TraceRequest,
     TracingDone,
     TracingStarted,
     TrialDone,
     from_agent,
 )
-from stealtime.wire.program import ProgramThread
+from stealtime.wire.program import ListThreads, ProgramStarted, ProgramThread, StartProgram, ThreadsListed
 from stealtime.wire.results import LoadResult, TraceResult, TrialResult
 from stealtime.wire.spool import TableSpool
 

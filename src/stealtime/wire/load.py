@@ -14,6 +14,16 @@ from stealtime.vocabulary.clocks import ClockReading
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Model, Unsigned
 
+
+class LoadStarted(Model):
+    """The answer to ``StartLoad``."""
+
+    type: Literal["load_started"] = "load_started"
+    trial: Unsigned
+    thread_ids: list[Unsigned]
+    """The threads that load."""
+
+
 WorkUnit = Literal["loops", "bytes"]
 """What the work of a load is counted in."""
 
@@ -37,6 +47,15 @@ class LoadOutcome(Model):
     """The threads that loaded."""
     findings: list[Finding]
     """What a reader must know."""
+
+
+class LoadDone(Model):
+    """The table of ``StopLoad`` is sent."""
+
+    type: Literal["load_done"] = "load_done"
+    trial: Unsigned
+    outcome: LoadOutcome
+    """What came of it."""
 
 
 class CpuLoad(Model):
@@ -72,3 +91,19 @@ class LoadRequest(Model):
     """How long the load is on before it pauses for ``off_ns``; without it the load never pauses."""
     off_ns: int | None = Field(default=None, ge=1)
     """How long the load pauses."""
+
+
+class StartLoad(Model):
+    """Load the machine, until told to stop."""
+
+    type: Literal["start_load"] = "start_load"
+    trial: Unsigned
+    """The trial that it is for; comes back in every answer."""
+    load: LoadRequest
+
+
+class StopLoad(Model):
+    """Stop the load and send the table ``load``."""
+
+    type: Literal["stop_load"] = "stop_load"
+    trial: Unsigned

@@ -13,8 +13,8 @@ from pydantic import Field, TypeAdapter
 from stealtime.vocabulary.clocks import ClockReading, ClockRecord
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Facts, Model, Unsigned
-from stealtime.wire.load import LoadOutcome, LoadRequest
-from stealtime.wire.program import ProgramThread
+from stealtime.wire.load import LoadDone, LoadStarted, StartLoad, StopLoad
+from stealtime.wire.program import ListThreads, ProgramStarted, StartProgram, ThreadsListed
 from stealtime.wire.rtload import RtloadOutcome, RtloadProbe
 from stealtime.wire.threads import MachineThread, RealTimeLimit, ThreadPlacement
 from stealtime.wire.threshold import OnThreshold, ThresholdHit
@@ -344,41 +344,6 @@ class TracingDone(Model):
     """What came of it."""
 
 
-class LoadStarted(Model):
-    """The answer to ``StartLoad``."""
-
-    type: Literal["load_started"] = "load_started"
-    trial: Unsigned
-    thread_ids: list[Unsigned]
-    """The threads that load."""
-
-
-class LoadDone(Model):
-    """The table of ``StopLoad`` is sent."""
-
-    type: Literal["load_done"] = "load_done"
-    trial: Unsigned
-    outcome: LoadOutcome
-    """What came of it."""
-
-
-class ProgramStarted(Model):
-    """The answer to ``StartProgram``."""
-
-    type: Literal["program_started"] = "program_started"
-    process: Unsigned
-    """As the agent's ``/proc`` counts."""
-
-
-class ThreadsListed(Model):
-    """The answer to ``ListThreads``."""
-
-    type: Literal["threads_listed"] = "threads_listed"
-    process: Unsigned
-    threads: list[ProgramThread]
-    """None once it has ended."""
-
-
 class Failed(Model):
     """A request could not be carried out; the agent goes on serving."""
 
@@ -463,43 +428,11 @@ class StopTracing(Model):
     trial: Unsigned
 
 
-class StartLoad(Model):
-    """Load the machine, until told to stop."""
-
-    type: Literal["start_load"] = "start_load"
-    trial: Unsigned
-    """The trial that it is for; comes back in every answer."""
-    load: LoadRequest
-
-
-class StopLoad(Model):
-    """Stop the load and send the table ``load``."""
-
-    type: Literal["stop_load"] = "stop_load"
-    trial: Unsigned
-
-
 class PartStored(Model):
     """The part that ``Checkpoint`` ended is on the disk: its memory may be used again, and the next part may come."""
 
     type: Literal["part_stored"] = "part_stored"
     trial: Unsigned
-
-
-class StartProgram(Model):
-    """Start a program, whose output goes to the agent's log. It ends with the agent."""
-
-    type: Literal["start_program"] = "start_program"
-    arguments: list[str] = Field(min_length=1)
-    """The program and its arguments; ``stealtime-agent`` is the agent itself."""
-
-
-class ListThreads(Model):
-    """Tell of the threads of a process and of all that it started."""
-
-    type: Literal["list_threads"] = "list_threads"
-    process: Unsigned
-    """As the agent's ``/proc`` counts."""
 
 
 class CancelTrial(Model):

@@ -1,44 +1,33 @@
 //! When the host took the CPU from a virtual one, on the counter of the guest.
 
+use stealtime_overheads::Stretches;
+
 /// Stretches of one virtual CPU, as sure as the clocks of host and guest can be compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// In order, apart from each other.
-    stretches: Vec<(u64, u64)>,
+    stretches: Stretches,
     /// Each end may be so much earlier or later.
     error: u64,
 }
 
 impl Taken {
     /// From `(begin, end)` in any order.
-    pub fn new(mut stretches: Vec<(u64, u64)>, error: u64) -> Self {
-        stretches.sort_unstable();
-        let mut joined: Vec<(u64, u64)> = Vec::new();
-        for (begin, end) in stretches.into_iter().filter(|(begin, end)| begin < end) {
-            match joined.last_mut() {
-                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
-                _ => joined.push((begin, end)),
-            }
-        }
-        Self { stretches: joined, error }
+    pub fn new(stretches: Vec<(u64, u64)>, error: u64) -> Self {
+        Self { stretches: Stretches::new(stretches), error }
     }
 
     /// How much of `begin..end` was certainly taken.
     pub fn certain(&self, begin: u64, end: u64) -> u64 {
-        let first = self.stretches.partition_point(|&(_, until)| until <= begin);
-        let within = self.stretches[first..].iter().take_while(|&&(from, _)| from < end);
-        within
-            .map(|&(from, until)| {
-                let (from, until) = (from.saturating_add(self.error), until.saturating_sub(self.error));
-                until.min(end).saturating_sub(from.max(begin))
-            })
-            .sum()
+        let sure = self.stretches.within(begin, end).map(|(from, until)| {
+            let (from, until) = (from.saturating_add(self.error), until.saturating_sub(self.error));
+            until.min(end).saturating_sub(from.max(begin))
+        });
+        sure.sum()
     }
 
     /// Whether some of `begin..end` may have been taken.
     pub fn may_touch(&self, begin: u64, end: u64) -> bool {
-        let first = self.stretches.partition_point(|&(_, until)| until.saturating_add(self.error) <= begin);
-        self.stretches.get(first).is_some_and(|&(from, _)| from.saturating_sub(self.error) < end)
+        self.stretches.overlap(begin.saturating_sub(self.error), end.saturating_add(self.error))
     }
 }
 

@@ -18,10 +18,15 @@ impl Stretches {
         Self(joined)
     }
 
+    /// Those that have a moment in common with `begin..end`, whole.
+    pub fn within(&self, begin: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let first = self.0.partition_point(|&(_, until)| until <= begin);
+        self.0[first..].iter().copied().take_while(move |&(from, _)| from < end)
+    }
+
     /// Whether one of them has a moment in common with `begin..end`.
     pub fn overlap(&self, begin: u64, end: u64) -> bool {
-        let first = self.0.partition_point(|&(_, until)| until <= begin);
-        self.0.get(first).is_some_and(|&(from, _)| from < end)
+        self.within(begin, end).next().is_some()
     }
 }
 

@@ -17,7 +17,7 @@ const MAY_USE: [(&str, &[&str]); 24] = [
     ("analysis", &[]),
     ("attribution", &["wire"]),
     ("overheads", &["wire"]),
-    ("extract", &["wire"]),
+    ("extract", &["overheads", "wire"]),
     // What judges it shares no line with it; its tests alone use both.
     ("simulator", &[]),
     ("schedulability", &["simulator"]),

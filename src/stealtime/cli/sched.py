@@ -11,35 +11,10 @@ import typer
 from stealtime.cli import commands, completion
 from stealtime.cli.parameters import AsJson, RunName, analysed_duration_of
 from stealtime.cli.sched_extract import extract, verify
+from stealtime.cli.sched_options import Format, Machine, OfFile, OfHost, OfKernel, OfSamples, Policy, Unit
 from stealtime.cli.sched_place import place
 
-Machine = Annotated[
-    str | None,
-    typer.Option("--machine", metavar="NAME", help="Take this machine of a run, such as native."),
-]
-OfSamples = Annotated[
-    str | None,
-    typer.Option("--statistic", help="Statistic of a run's samples: average, p99, p99.9 or worst.  [default: worst]"),
-]
-
-OfHost = Annotated[
-    str | None,
-    typer.Option(
-        "--host",
-        metavar="here",
-        help="The tasks run on this host's kernel: what its RT throttling and its fair server may take is taken off "
-        "the supply.",
-    ),
-]
-
 SHORT = "Tell whether sets of real-time tasks are schedulable"
-
-
-class Policy(StrEnum):
-    """Who runs next."""
-
-    FIXED_PRIORITY = "fixed-priority"
-    EDF = "edf"
 
 
 class Accounting(StrEnum):
@@ -144,36 +119,12 @@ def analyze(
             help="The tasks as a table: columns for name, cost (C), period (T), deadline (D), jitter (J), priority.",
         ),
     ] = None,
-    format_name: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="Of TASKS: toml, sheet, lime, rt-app, schedcat, cheddar or simso.  [default: as its content shows]",
-        ),
-    ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            "--unit", metavar="UNIT", help="Of times without one in a CSV, SchedCAT or Cheddar: ns, us, ms, s."
-        ),
-    ] = None,
-    overheads: Annotated[
-        str | None,
-        typer.Option(
-            "--overheads",
-            metavar="FILE|RUN",
-            help="The kernel's overheads: CSV with the columns of SchedCAT, TOML, or a run that measured them.  "
-            "[default: nothing]",
-            autocompletion=completion.runs,
-        ),
-    ] = None,
+    format_name: Format = None,
+    unit: Unit = None,
+    overheads: OfKernel = None,
     machine: Machine = None,
     statistic: OfSamples = None,
-    policy: Annotated[
-        Policy | None,
-        typer.Option("--policy", help="Scheduling policy.  [default: the file's, else fixed-priority]"),
-    ] = None,
+    policy: OfFile = None,
     accounting: Annotated[
         Accounting,
         typer.Option(

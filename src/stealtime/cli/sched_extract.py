@@ -8,6 +8,7 @@ import typer
 
 from stealtime.cli import completion
 from stealtime.cli.parameters import AsJson, duration_of
+from stealtime.cli.sched_options import OfSamples
 
 if TYPE_CHECKING:
     from stealtime.extraction.watching import Order, Watched
@@ -98,12 +99,7 @@ def verify(
             autocompletion=completion.runs,
         ),
     ] = None,
-    statistic: Annotated[
-        str | None,
-        typer.Option(
-            "--statistic", help="Statistic of a run's samples: average, p99, p99.9 or worst.  [default: worst]"
-        ),
-    ] = None,
+    statistic: OfSamples = None,
     supply: Annotated[
         str,
         typer.Option(

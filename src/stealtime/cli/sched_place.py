@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stealtime.cli import completion
 from stealtime.cli.parameters import AsJson
+from stealtime.cli.sched_options import Format, Machine, OfFile, OfKernel, Unit
 
 if TYPE_CHECKING:
     from stealtime.schedulability.placement import VirtualCpu
@@ -21,13 +21,6 @@ class Fit(StrEnum):
     FIRST = "first"
     BEST = "best"
     WORST = "worst"
-
-
-class PlacedPolicy(StrEnum):
-    """Who runs next on each of them."""
-
-    FIXED_PRIORITY = "fixed-priority"
-    EDF = "edf"
 
 
 def place(
@@ -51,28 +44,11 @@ def place(
         Fit,
         typer.Option("--fit", help="A heuristic, larger tasks first, or a search that begins with all three."),
     ] = Fit.SEARCH,
-    overheads: Annotated[
-        str | None,
-        typer.Option(
-            "--overheads",
-            metavar="FILE|RUN",
-            help="The kernel's overheads, as for `analyze`.  [default: nothing]",
-            autocompletion=completion.runs,
-        ),
-    ] = None,
-    machine: Annotated[
-        str | None, typer.Option("--machine", metavar="NAME", help="Take this machine of a run.")
-    ] = None,
-    policy: Annotated[
-        PlacedPolicy | None,
-        typer.Option("--policy", help="Scheduling policy.  [default: the file's, else fixed-priority]"),
-    ] = None,
-    format_name: Annotated[
-        str | None, typer.Option("--format", metavar="FORMAT", help="Of TASKS.  [default: as its content shows]")
-    ] = None,
-    unit: Annotated[
-        str | None, typer.Option("--unit", metavar="UNIT", help="Of times without one: ns, us, ms or s.")
-    ] = None,
+    overheads: OfKernel = None,
+    machine: Machine = None,
+    policy: OfFile = None,
+    format_name: Format = None,
+    unit: Unit = None,
     output: Annotated[
         Path | None,
         typer.Option(

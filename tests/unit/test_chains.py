@@ -1,12 +1,11 @@
 """Chains of tasks: data age and reaction time, against pyCPA's published example and a simulation."""
 
-import json
 import random
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+from analysed_tasks import analysed_with_code
 from chain_simulator import age_and_reaction
 from command import Command, make_command
 
@@ -14,7 +13,6 @@ from stealtime.schedulability.analysis import Terms, analyze
 from stealtime.schedulability.chains import with_chains
 from stealtime.schedulability.formats.draft import make_task_file
 from stealtime.schedulability.task_file import ChainTable, read_task_file
-from stealtime.schemas import DOCUMENTS
 
 MS = 1_000_000
 
@@ -52,15 +50,8 @@ def stealtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     return make_command(monkeypatch, capsys)
 
 
-def analysed(stealtime: Command, *arguments: str) -> tuple[dict[str, Any], int]:
-    ended = stealtime("sched", "analyze", "t.toml", *arguments, "--json")
-    document: dict[str, Any] = json.loads(ended.out)
-    jsonschema.validate(document, DOCUMENTS["analysis"].schema())
-    return document, ended.code
-
-
 def test_the_chains_of_pycpa(stealtime: Command) -> None:
-    document, code = analysed(stealtime)
+    document, code = analysed_with_code(stealtime, "t.toml")
     first, second = document["chains"]
     # T11 goes before T12: 20 + 2 of jitter + 5. pyCPA, which knows the offsets, has 16.
     assert (first["age_ns"], first["verdict"]) == (27 * MS, "schedulable")
@@ -75,10 +66,10 @@ def test_the_chains_of_pycpa(stealtime: Command) -> None:
 
 def test_without_priorities_to_rely_on_each_response_counts(stealtime: Command, tmp_path: Path) -> None:
     (tmp_path / "o.toml").write_text('scheduling = "1us"\n')
-    document, _ = analysed(stealtime, "--overheads", "o.toml")
+    document, _ = analysed_with_code(stealtime, "t.toml", "--overheads", "o.toml")
     # 20 + 3 + 5 and two switches for each of the jobs in T11's response of one and T12's of two.
     assert document["chains"][0]["age_ns"] == 28 * MS + 2_000 + 4_000
-    document, code = analysed(stealtime, "--policy", "edf", "--supply", "1ms/10ms")
+    document, code = analysed_with_code(stealtime, "t.toml", "--policy", "edf", "--supply", "1ms/10ms")
     assert document["chains"][0]["because"] == "T11 has no bound of its response"
     assert document["chains"][0]["verdict"] == "not judged"
     assert code in (3, 4)
@@ -86,7 +77,7 @@ def test_without_priorities_to_rely_on_each_response_counts(stealtime: Command, 
 
 def test_a_writer_that_anything_may_block_counts_with_its_response(stealtime: Command, tmp_path: Path) -> None:
     (tmp_path / "t.toml").write_text(toml().replace('name = "T11"', 'name = "T11"\nblocking = "1ms"'))
-    document, _ = analysed(stealtime)
+    document, _ = analysed_with_code(stealtime, "t.toml")
     # 20 + 4 of T11's response + 5.
     assert document["chains"][0]["age_ns"] == 29 * MS
 

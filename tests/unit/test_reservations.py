@@ -5,14 +5,13 @@ import random
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+from analysed_tasks import analysed, responses_ms
 from command import Command, make_command
 from reservation_simulator import Thread, longest_responses
 
 from stealtime.schedulability.analysis import Terms, analyze
 from stealtime.schedulability.formats.draft import make_task_file
-from stealtime.schemas import DOCUMENTS
 
 MS = 1_000_000
 
@@ -65,27 +64,17 @@ def stealtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     return make_command(monkeypatch, capsys)
 
 
-def analysed(stealtime: Command, *arguments: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(stealtime("sched", "analyze", *arguments, "--json").out)
-    jsonschema.validate(document, DOCUMENTS["analysis"].schema())
-    return document
-
-
-def responses(document: dict[str, Any]) -> dict[str, int]:
-    return {task["name"]: task["response_ns"] // MS for cpu in document["cpus"] for task in cpu["tasks"]}
-
-
 def test_a_workload_of_rt_app_with_both_policies(stealtime: Command) -> None:
     document = analysed(stealtime, "rt-app.json")
     # A whole runtime at each wake-up, within 100 ms; below it twice a runtime of 11 at once at the worst, then 20.
-    assert responses(document) == {"thread-A": 100, "thread-B": 42}
+    assert responses_ms(document) == {"thread-A": 100, "thread-B": 42}
     assert document["cpus"][0]["tasks"][0]["reservation"] == "11ms/100ms/100ms"
     assert any("bounded tardiness only" in one for one in document["remarks"])
 
 
 def test_below_a_reservation_two_of_its_budgets_may_come_at_once(stealtime: Command) -> None:
     # control: 3 + 2 * 2; log: 4 + 3 * 2 of camera + 2 * 3 of control = 16, in which 16 + 8 has three periods of 10.
-    assert responses(analysed(stealtime, "t.toml")) == {"camera": 10, "control": 7, "log": 16}
+    assert responses_ms(analysed(stealtime, "t.toml")) == {"camera": 10, "control": 7, "log": 16}
     said = " ".join(stealtime("sched", "analyze", "t.toml", "--assign", "--sensitivity").out.split())
     assert "camera (SCHED_DEADLINE 2ms/10ms)" in said
     assert "camera: not judged, because its reservation bounds it" in said

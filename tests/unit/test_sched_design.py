@@ -1,14 +1,12 @@
 """Priorities, room, critical sections and windows: published examples, every case of small sets, and simulations."""
 
 import itertools
-import json
 import random
 import tomllib
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
+from analysed_tasks import analysed, responses_ms
 from command import Command, make_command
 from locking_simulator import Worker, longest_responses
 
@@ -17,7 +15,6 @@ from stealtime.schedulability.blocking import blocking_times, levels_of_windows
 from stealtime.schedulability.design import assign_priorities
 from stealtime.schedulability.formats.draft import make_task_file
 from stealtime.schedulability.task_file import TaskFile, read_task_file
-from stealtime.schemas import DOCUMENTS
 
 MS = 1_000_000
 
@@ -57,23 +54,13 @@ def stealtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     return make_command(monkeypatch, capsys)
 
 
-def analysed(stealtime: Command, *arguments: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(stealtime("sched", "analyze", *arguments, "--json").out)
-    jsonschema.validate(document, DOCUMENTS["analysis"].schema())
-    return document
-
-
-def responses(document: dict[str, Any]) -> dict[str, int]:
-    return {task["name"]: task["response_ns"] // MS for cpu in document["cpus"] for task in cpu["tasks"]}
-
-
 def test_priorities_are_found_where_deadlines_give_none(stealtime: Command, tmp_path: Path) -> None:
-    assert responses(analysed(stealtime, "lehoczky.toml")) == {"a": 52, "b": 156}
+    assert responses_ms(analysed(stealtime, "lehoczky.toml")) == {"a": 52, "b": 156}
     document = analysed(stealtime, "lehoczky.toml", "--assign", "-o", "better.toml")
     assert document["verdict"] == "schedulable"
     assert document["cpus"][0]["assignment"] == {"found": True, "because": None}
     # The longest of three jobs of one busy window of 260 ms: 104, 108 and 60.
-    assert responses(document) == {"b": 52, "a": 108}
+    assert responses_ms(document) == {"b": 52, "a": 108}
     written = tomllib.loads((tmp_path / "better.toml").read_text())
     assert {one["name"]: one["priority"] for one in written["tasks"]} == {"a": 1, "b": 2}
     assert analysed(stealtime, "better.toml")["verdict"] == "schedulable"
@@ -146,7 +133,7 @@ def test_blocking_is_the_longest_section_that_may_be_in_the_way(stealtime: Comma
     file = read_task_file(tmp_path / "t.toml")
     # x has the ceiling of high, so that low's section of it blocks both others; y is middle's alone.
     assert blocking_times(file.on(0)) == [3 * MS, 3 * MS, 0]
-    assert responses(analysed(stealtime, "t.toml")) == {"high": 5, "middle": 8, "low": 10}
+    assert responses_ms(analysed(stealtime, "t.toml")) == {"high": 5, "middle": 8, "low": 10}
     # Under EDF: low's section of x counts once high may be due, and until low itself is.
     assert levels_of_windows(file.on(0), {}) == [(0, 0), (10 * MS, 3 * MS), (30 * MS, 0)]
     document = analysed(stealtime, "t.toml", "--policy", "edf")
@@ -200,17 +187,17 @@ def test_windows_of_a_table_as_pycpa_has_them(stealtime: Command, tmp_path: Path
     # activation; ours are from the arrival, with jitters of 5 and 6.
     for name, task in (("T11", ("T11", 10, 30, 30, 5)), ("T12", ("T12", 3, 15, 15, 6))):
         (tmp_path / f"{name}.toml").write_text(toml([task]))
-    assert responses(analysed(stealtime, "T11.toml", "--supply", "windows:windows.toml#T11")) == {"T11": 20 + 5}
+    assert responses_ms(analysed(stealtime, "T11.toml", "--supply", "windows:windows.toml#T11")) == {"T11": 20 + 5}
     document = analysed(stealtime, "T12.toml", "--supply", "windows:windows.toml#T12")
-    assert responses(document) == {"T12": 7 + 6}
+    assert responses_ms(document) == {"T12": 7 + 6}
     assert document["supply"] == "one window of T12 in windows.toml: 2ms of every 4ms, at any phase"
 
 
 def test_a_table_is_better_known_than_a_budget(stealtime: Command, tmp_path: Path) -> None:
     (tmp_path / "t.toml").write_text(toml([("a", 2, 20, 20, 0)]))
-    assert responses(analysed(stealtime, "t.toml", "--supply", "windows:windows.toml#T11")) == {"a": 4}
+    assert responses_ms(analysed(stealtime, "t.toml", "--supply", "windows:windows.toml#T11")) == {"a": 4}
     # A budget of 2 ms anywhere in 4 ms may be early once and late the next time.
-    assert responses(analysed(stealtime, "t.toml", "--supply", "2ms/4ms")) == {"a": 6}
+    assert responses_ms(analysed(stealtime, "t.toml", "--supply", "2ms/4ms")) == {"a": 6}
 
 
 @pytest.mark.parametrize(

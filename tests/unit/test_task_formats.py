@@ -5,14 +5,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+from analysed_tasks import analysed, responses_ns
 from command import Command, make_command
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stealtime.schedulability.formats.reading import ReadTasks, read_tasks
-from stealtime.schemas import DOCUMENTS
 from stealtime.vocabulary.errors import ExitCode, UsageError
 
 # tests/model.py, class Serialization, of brandenburg/schedcat (86211bc): three tasks.
@@ -126,30 +125,20 @@ def stealtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     return make_command(monkeypatch, capsys)
 
 
-def analysed(stealtime: Command, *arguments: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(stealtime("sched", "analyze", *arguments, "--json").out)
-    jsonschema.validate(document, DOCUMENTS["analysis"].schema())
-    return document
-
-
-def responses(document: dict[str, Any]) -> dict[str, int]:
-    return {task["name"]: task["response_ns"] for cpu in document["cpus"] for task in cpu["tasks"]}
-
-
 def test_a_task_set_of_schedcat(stealtime: Command, tmp_path: Path) -> None:
     write(tmp_path, SCHEDCAT, "set.xml")
     document = analysed(stealtime, "set.xml")
     # By hand: 5; 25 + 2 * 5 = 35; 10 + 3 * 5 + 25 = 50.
-    assert responses(document) == {"task 3": 5_000, "task 5": 35_000, "task 1": 50_000}
+    assert responses_ns(document) == {"task 3": 5_000, "task 5": 35_000, "task 1": 50_000}
     assert document["format"] == "schedcat"
     assert "1 is taken as 1 us" in document["remarks"][0]
-    assert responses(analysed(stealtime, "set.xml", "--unit", "ms"))["task 1"] == 50_000_000
+    assert responses_ns(analysed(stealtime, "set.xml", "--unit", "ms"))["task 1"] == 50_000_000
 
 
 def test_a_simulation_of_simso(stealtime: Command, tmp_path: Path) -> None:
     write(tmp_path, simso(), "rm.xml")
     # The third task's jobs end at their deadline: 5 + 3 * 3 + 2 * 3.
-    assert responses(analysed(stealtime, "rm.xml")) == {"T1": 3_000_000, "T2": 6_000_000, "T3": 20_000_000}
+    assert responses_ns(analysed(stealtime, "rm.xml")) == {"T1": 3_000_000, "T2": 6_000_000, "T3": 20_000_000}
     write(tmp_path, simso("EDF", overhead=7), "edf.xml")
     document = analysed(stealtime, "edf.xml")
     assert (document["policy"], document["verdict"]) == ("edf", "schedulable")
@@ -163,7 +152,7 @@ def test_a_model_of_cheddar(stealtime: Command, tmp_path: Path, capital: bool) -
     write(tmp_path, cheddar(capital=capital), "basics.xmlv3")
     document = analysed(stealtime, "basics.xmlv3")
     assert [cpu["cpu"] for cpu in document["cpus"]] == [0, 1]
-    assert responses(document) == {"T1": 1_000_000, "T2": 3_000_000, "T3": 5_000_000, "T4": 4_000_000}
+    assert responses_ns(document) == {"T1": 1_000_000, "T2": 3_000_000, "T3": 5_000_000, "T4": 4_000_000}
     assert document["format"] == "cheddar"
     assert "CPU 0 is processor1, CPU 1 is processor2." in document["remarks"]
 
@@ -171,7 +160,7 @@ def test_a_model_of_cheddar(stealtime: Command, tmp_path: Path, capital: bool) -
 def test_resources_of_cheddar_and_schedcat_block(stealtime: Command, tmp_path: Path) -> None:
     write(tmp_path, cheddar(more=resource()), "ceiling.xmlv3")
     # T3's section of 2 blocks T1, and T2, which its ceiling is above; T1 and T2 run before T3.
-    assert responses(analysed(stealtime, "ceiling.xmlv3")) == {
+    assert responses_ns(analysed(stealtime, "ceiling.xmlv3")) == {
         "T1": 3_000_000,
         "T2": 5_000_000,
         "T3": 5_000_000,
@@ -182,7 +171,7 @@ def test_resources_of_cheddar_and_schedcat_block(stealtime: Command, tmp_path: P
     text = SCHEDCAT.replace('deadline="15" />', f'deadline="15">{requirement.format(1)}', 1)
     text = text.replace('deadline="75" />', f'deadline="75">{requirement.format(7)}', 1)
     write(tmp_path, text, "set.xml")
-    assert responses(analysed(stealtime, "set.xml")) == {"task 3": 12_000, "task 5": 35_000, "task 1": 50_000}
+    assert responses_ns(analysed(stealtime, "set.xml")) == {"task 3": 12_000, "task 5": 35_000, "task 1": 50_000}
 
 
 def test_a_workload_of_rt_app(stealtime: Command, tmp_path: Path) -> None:
@@ -224,7 +213,7 @@ def test_what_lime_extracted(stealtime: Command, tmp_path: Path) -> None:
     (cpu,) = document["cpus"]
     assert cpu["cpu"] == 2
     # Jitter 2 and cost 27; then 6 more, the suspension with it.
-    assert responses(document) == {"control": 29_000_000, "logger": 35_000_000}
+    assert responses_ns(document) == {"control": 29_000_000, "logger": 35_000_000}
     assert [task["priority"] for task in cpu["tasks"]] == [80, 70]
     assert any("logger suspends itself for up to 1ms" in one for one in document["remarks"])
 
@@ -267,7 +256,7 @@ def test_a_sheet_in_many_ways_is_one_task_set(stealtime: Command, tmp_path: Path
     write(tmp_path, text, "tasks.csv")
     options = [] if unit is None else ["--unit", unit]
     document = analysed(stealtime, "--sheet", "tasks.csv", *options)
-    assert responses(document) == {"control": 2_000_000, "logging": 8_000_000}
+    assert responses_ns(document) == {"control": 2_000_000, "logging": 8_000_000}
     assert [task["deadline_ns"] for task in document["cpus"][0]["tasks"]] == [5_000_000, 8_000_000]
     assert analysed(stealtime, "tasks.csv", *options)["cpus"] == document["cpus"]
 

@@ -225,6 +225,7 @@ def test_what_is_not_known_of_a_real_time_thread_forbids_a_verdict(changes: dict
     assert found.verdict == "not judged"
     assert verify_exit_code(found) == 4
     assert words in found.summary
+    assert "not judged" not in found.summary, "the verdict says so"
 
 
 @pytest.mark.parametrize("told", ["dedicated", "5ms/5ms"])

@@ -69,7 +69,7 @@ def _verify(extracted: ExtractDocument, terms: Terms) -> Found:
         if over is not None and _unknown(extracted.tasks) is None:
             return Found(ExitCode.THRESHOLD, over)
     if file is None or because is not None:
-        return Found(ExitCode.NOT_JUDGED, f"not judged, because {because}")
+        return Found(ExitCode.NOT_JUDGED, because or "there is no task set")
     policy = "edf" if any(task.policy == DEADLINE for task in tasks) else "fixed-priority"
     of_policy = Terms(
         policy=policy,  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ def _verify(extracted: ExtractDocument, terms: Terms) -> Found:
     if code is ExitCode.FINE and (seen := _seen_to_miss(tasks)) is not None:
         return Found(ExitCode.THRESHOLD, seen, analysis, None, cpu)
     if code is ExitCode.FINE and terms.supply.kind == "dedicated" and (taken := _taken_by_host(tasks)) is not None:
-        return Found(ExitCode.NOT_JUDGED, f"not judged, because {taken}", analysis, None, cpu)
+        return Found(ExitCode.NOT_JUDGED, taken, analysis, None, cpu)
     first = _first_to_miss(file, cpu, of_policy)
     return Found(code, _sentence(cpu, first, file), analysis, first, cpu)
 
@@ -167,7 +167,7 @@ def _sentence(cpu: CpuDocument, first: str | None, file: TaskFile) -> str:
     where = f"on CPU {cpu.cpu}"
     who = "its deadlines" if first is None else f"the deadline of {first}"
     if cpu.verdict == "not judged":
-        return f"not judged {where}, because {cpu.because}"
+        return f"{where} {cpu.because}"
     if cpu.verdict == "not schedulable":
         why = cpu.because or f"{who} cannot be met"
         if cpu.cost_factor is None:

@@ -73,7 +73,7 @@ def test_scheduling_that_grows_with_the_tasks_is_not_flat() -> None:
 
 
 def test_what_a_run_does_not_tell_is_not_judged() -> None:
-    assert verdicts(both(COUNTS[:4]))[2] == "not judged"
+    assert verdicts(both(COUNTS[:4])) == ["not judged"] * 5
     assert seed_claims(both()[len(COUNTS) :]) == []
     beside = [condition("guest contention-cpu", count) for count in COUNTS]
     assert len(seed_claims([*both(), *beside])) == len(seed_claims(both()))
@@ -81,6 +81,30 @@ def test_what_a_run_does_not_tell_is_not_judged() -> None:
     found: list[SeedClaim] = seed_claims(lacking)
     assert [one.verdict for one in found] == ["not judged", "holds", "holds", "holds", "not judged"]
     assert "not measured with the same numbers of tasks: release" in found[0].evidence
+
+
+def test_what_may_be_chance_is_not_judged() -> None:
+    """Equal machines: half of the numbers of tasks are longer, and a single sample is an outlier."""
+    calm = [1_000.0] * 1_000
+    near = [
+        condition("guest", count, event_latency=[2_000.0 * (1.01 if place % 2 else 0.99)] * 1_000, scheduling=calm)
+        for place, count in enumerate(COUNTS)
+    ]
+    native = [condition("native", count, event_latency=[2_000.0] * 1_000) for count in COUNTS]
+    found = seed_claims([*native, *near])
+    assert (found[1].verdict, found[1].evidence[:32]) == ("not judged", "3 of 6 numbers of tasks are long")
+    once = {name: [*calm[1:], 20_000.0] for name in ("event_latency", "context_switch")}
+    rare = [
+        condition("guest", count, scheduling=calm, **(once if count == 1 else {name: calm for name in once}))
+        for count in COUNTS
+    ]
+    assert seed_claims([*native, *rare])[3].verdict == "not judged"
+
+
+def test_of_more_samples_the_worst_is_worse_and_equally_many_are_compared() -> None:
+    late = [800.0] * 1_000 + [800.0 * 1.5 * 30]
+    found = seed_claims(both(guest={"release": late}))
+    assert found[4].verdict == "does not hold", found[4]
 
 
 def test_the_same_quantity_is_taken_where_all_kernels_tell_it() -> None:

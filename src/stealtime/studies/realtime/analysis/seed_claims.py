@@ -25,7 +25,7 @@ _OUTLIER = 10.0
 _FAR = 10.0
 """A worst of so many averages is far above it."""
 _LEAST_COUNTS = 5
-"""Fewer numbers of tasks show no trend."""
+"""Fewer numbers of tasks show no trend, and all of them on one side is no surprise."""
 _SIGNIFICANT = 0.05
 
 Verdict = Literal["holds", "does not hold", "not judged"]
@@ -65,11 +65,20 @@ def seed_claims(conditions: Sequence[MeasuredCondition]) -> list[SeedClaim]:
         (f"only virtualized is the worst release far above its average ({_FAR:g} times)", _far),
     )
     return [
-        SeedClaim(machine, claim, *judge(_Pair(native, own)))
+        SeedClaim(machine, claim, *_judged(judge, _Pair(native, own)))
         for machine, own in by_machine.items()
         if machine != "native" and " " not in machine
         for claim, judge in claims
     ]
+
+
+def _judged(judge: "Callable[[_Pair], tuple[Verdict, str]]", pair: "_Pair") -> tuple[Verdict, str]:
+    """Judge a claim, which one or two numbers of tasks bear out as well as chance does."""
+    verdict, evidence = judge(pair)
+    counts = len(pair.counts())
+    if verdict != "not judged" and counts < _LEAST_COUNTS:
+        return "not judged", f"of {counts} numbers of tasks, {_LEAST_COUNTS} are needed: {evidence}"
+    return verdict, evidence
 
 
 @dataclass(frozen=True)
@@ -118,15 +127,19 @@ def _later(pair: _Pair) -> tuple[Verdict, str]:
     ratios = _ratios(pair, "event_latency")
     if not ratios:
         return _unknown(["event_latency"])
-    return _verdict(min(ratios) > 1), f"{min(ratios):.2f} to {max(ratios):.2f} times the native one"
+    words = f"{min(ratios):.2f} to {max(ratios):.2f} times the native one"
+    longer = sum(ratio > 1 for ratio in ratios)
+    if stats.binomtest(longer, len(ratios), alternative="greater").pvalue < _SIGNIFICANT:
+        return "holds", words
+    if stats.binomtest(longer, len(ratios), alternative="less").pvalue < _SIGNIFICANT:
+        return "does not hold", words
+    return "not judged", f"{longer} of {len(ratios)} numbers of tasks are longer: {words}"
 
 
 def _flat(pair: _Pair) -> tuple[Verdict, str]:
     averages = pair.averages("scheduling")
     if averages is None:
         return _unknown(["scheduling"])
-    if len(averages) < _LEAST_COUNTS:
-        return "not judged", f"{len(averages)} numbers of tasks show no trend, {_LEAST_COUNTS} would"
     words, grows = [], False
     for which, name in enumerate(("native", "guest")):
         found = stats.kendalltau(list(averages), [both[which] for both in averages.values()])
@@ -137,25 +150,42 @@ def _flat(pair: _Pair) -> tuple[Verdict, str]:
 
 
 def _rare(pair: _Pair) -> tuple[Verdict, str]:
-    shares = {}
+    counted: dict[str, tuple[int, int]] = {}
     for quantity in ("scheduling", "event_latency", "context_switch"):
         series = [found for one in pair.guest if (found := series_of(one, quantity, pair.everything)) is not None]
         if len(series) < len(pair.guest):
             return _unknown([quantity])
-        counted = sum(int(np.count_nonzero(one > _OUTLIER * np.median(one))) for one in series)
-        shares[quantity] = counted / sum(map(len, series))
-    words = ", ".join(f"{quantity.replace('_', ' ')} {100 * share:.3f} %" for quantity, share in shares.items())
-    return _verdict(shares["scheduling"] < min(shares["event_latency"], shares["context_switch"])), words
+        outliers = sum(int(np.count_nonzero(one > _OUTLIER * np.median(one))) for one in series)
+        counted[quantity] = outliers, sum(map(len, series)) - outliers
+    words = ", ".join(
+        f"{quantity.replace('_', ' ')} {100 * outliers / (outliers + others):.3f} %"
+        for quantity, (outliers, others) in counted.items()
+    )
+    own = counted.pop("scheduling")
+    if all(_is_surely_rarer(own, other) for other in counted.values()):
+        return "holds", words
+    if any(_is_surely_rarer(other, own) for other in counted.values()):
+        return "does not hold", words
+    return "not judged", f"too few outliers to tell: {words}"
+
+
+def _is_surely_rarer(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Tell two shares apart, each given by how many are and are not (Fisher's exact test)."""
+    return bool(stats.fisher_exact([one, other], alternative="less").pvalue < _SIGNIFICANT)
 
 
 def _far(pair: _Pair) -> tuple[Verdict, str]:
-    found = []
-    for machine in (pair.native, pair.guest):
-        series = [own for one in machine if (own := series_of(one, "release", pair.everything)) is not None]
-        if not series:
-            return _unknown(["release"])
-        found.append(float(np.median([own.max() / own.mean() for own in series])))
-    native, guest = found
+    releases = [
+        [own for one in machine if (own := series_of(one, "release", pair.everything)) is not None]
+        for machine in (pair.native, pair.guest)
+    ]
+    if not all(releases):
+        return _unknown(["release"])
+    # Of more samples the worst is worse.
+    equally = min(len(own) for machine in releases for own in machine)
+    native, guest = (
+        float(np.median([own[:equally].max() / own[:equally].mean() for own in machine])) for machine in releases
+    )
     return _verdict(guest >= _FAR > native), f"median over the numbers of tasks: native {native:.1f}, guest {guest:.1f}"
 
 

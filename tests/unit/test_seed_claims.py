@@ -95,7 +95,7 @@ def test_what_may_be_chance_is_not_judged() -> None:
     assert (found[1].verdict, found[1].evidence[:32]) == ("not judged", "3 of 6 numbers of tasks are long")
     once = {name: [*calm[1:], 20_000.0] for name in ("event_latency", "context_switch")}
     rare = [
-        condition("guest", count, scheduling=calm, **(once if count == 1 else {name: calm for name in once}))
+        condition("guest", count, scheduling=calm, **(once if count == 1 else dict.fromkeys(once, calm)))
         for count in COUNTS
     ]
     assert seed_claims([*native, *rare])[3].verdict == "not judged"

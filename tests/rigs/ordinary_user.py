@@ -1,29 +1,17 @@
 """Commands as a user without any rights, also where Python or this tree lie in a folder that is closed to others."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 NOBODY = 65534
 ROOT = Path(__file__).parents[2]
 
-# In a mount namespace of its own the closed folder is replaced by an empty one, in which the places stand open again.
-_OPEN = """
-set -eu
-closed=$1 keep=$2; shift 2
-mount --bind "$closed" "$keep"
-mount -t tmpfs -o mode=755 ordinary-user "$closed"
-while [ "$1" != -- ]; do
-    mkdir -p "$closed/$1"
-    mount --bind "$keep/$1" "$closed/$1"
-    shift
-done
-shift
-umount "$keep"
-exec setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all "$@"
-"""
+_PLAIN = f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups --inh-caps=-all --bounding-set=-all"
 
 
 class OrdinaryUser:
@@ -58,17 +46,25 @@ class OrdinaryUser:
 
     def _prefix(self) -> list[str]:
         needed = sorted({Path(place).resolve() for place in (sys.base_prefix, sys.prefix, ROOT)})
-        closed = {top for place in needed if (top := _closed_above(place)) is not None}
-        assert len(closed) <= 1, f"more than one closed folder: {closed}"
+        closed = sorted({top for place in needed if (top := _closed_above(place)) is not None})
         if not closed:
-            plain = f"--reuid={NOBODY} --regid={NOBODY} --clear-groups --inh-caps=-all --bounding-set=-all"
-            return ["setpriv", *plain.split()]
-        (top,) = closed
-        inside = [str(place.relative_to(top)) for place in needed if place.is_relative_to(top)]
+            return shlex.split(_PLAIN)
         unshare = shutil.which("unshare")
         assert unshare is not None, "unshare is not installed: apt-get install util-linux"
-        script = ["sh", "-c", _OPEN, "sh", str(top), str(self._keep), *inside, "--"]
-        return [unshare, "--mount", "--propagation", "private", *script]
+        opening = [line for top in closed for line in self._opened(top, needed)]
+        script = "\n".join(["set -eu", *opening, f'exec {_PLAIN} "$@"'])
+        return [unshare, "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+
+    def _opened(self, closed: Path, needed: Sequence[Path]) -> Iterator[str]:
+        """Replace a closed folder by an empty one in which the places that are needed stand open again."""
+        top, keep = shlex.quote(str(closed)), shlex.quote(str(self._keep))
+        yield f"mount --bind {top} {keep}"
+        yield f"mount -t tmpfs -o mode=755 ordinary-user {top}"
+        for place in needed:
+            if place.is_relative_to(closed):
+                inside = shlex.quote(str(place.relative_to(closed)))
+                yield f"mkdir -p {top}/{inside} && mount --bind {keep}/{inside} {top}/{inside}"
+        yield f"umount {keep}"
 
 
 def _closed_above(place: Path) -> Path | None:

@@ -14,7 +14,7 @@ const SETS: u64 = 5_000;
 fn cases(sets: u64) -> impl Iterator<Item = (Case, Random)> {
     (0..sets).flat_map(|seed| {
         let mut random = Random::new(seed);
-        let case = Case::draw(&mut random, if seed.is_multiple_of(2) { Scale::Small } else { Scale::Real });
+        let case = Case::draw(&mut random, Scale::ALL[(seed % 4) as usize]);
         [false, true].map(|by_deadline| (Case { by_deadline, ..case.clone() }, random.clone()))
     })
 }
@@ -56,9 +56,9 @@ fn interrupts_as_demand_accept_what_a_slow_down_refuses() {
 
 proptest! {
     #[test]
-    fn for_one_task_both_policies_agree(seed in any::<u64>(), small in any::<bool>()) {
+    fn for_one_task_both_policies_agree(seed in any::<u64>(), scale in prop::sample::select(&Scale::ALL[..])) {
         let mut random = Random::new(seed);
-        let mut case = Case::draw(&mut random, if small { Scale::Small } else { Scale::Real });
+        let mut case = Case::draw(&mut random, scale);
         case.drawn.specs.truncate(1);
         case.drawn.kernel.blocking = 0;
         case.accounting = Accounting::Job;

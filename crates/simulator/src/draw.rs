@@ -11,6 +11,36 @@ pub enum Scale {
     Small,
     /// Microseconds to hundreds of milliseconds, in nanoseconds.
     Real,
+    /// A few units, where each rounding counts, and up to five quarters of what the CPU gives.
+    Tiny,
+    /// Up to days in nanoseconds, and as much.
+    Huge,
+}
+
+impl Scale {
+    pub const ALL: [Self; 4] = [Self::Small, Self::Real, Self::Tiny, Self::Huge];
+
+    /// The shortest period and the longest.
+    fn periods(self, random: &mut Random) -> (u64, u64) {
+        match self {
+            Self::Small => (20, 400),
+            Self::Real => (1_000_000, 100_000_000),
+            Self::Tiny => (1, 12),
+            Self::Huge => {
+                let power = random.between(24, 50);
+                (1 << (power - 5), 1 << power)
+            }
+        }
+    }
+
+    /// That of small units or that of real ones.
+    fn most(self, small: u64, real: u64) -> u64 {
+        match self {
+            Self::Small => small,
+            Self::Real | Self::Huge => real,
+            Self::Tiny => small.min(1),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -26,11 +56,9 @@ pub fn draw(random: &mut Random, scale: Scale) -> Drawn {
     let reservation_kind = random.between(0, 4);
     let share = if reservation_kind < 2 { 1.0 } else { 0.35 + 0.6 * random.share() };
     let count = random.between(1, 8) as usize;
-    let total = share * (0.15 + 0.8 * random.share());
-    let (shortest, longest) = match scale {
-        Scale::Small => (20, 400),
-        Scale::Real => (1_000_000, 100_000_000),
-    };
+    let widest = if matches!(scale, Scale::Small | Scale::Real) { 0.8 } else { 1.1 };
+    let total = share * (0.15 + widest * random.share());
+    let (shortest, longest) = scale.periods(random);
     let mut specs = Vec::new();
     let mut left = total;
     for number in 0..count {
@@ -62,29 +90,40 @@ pub fn draw(random: &mut Random, scale: Scale) -> Drawn {
         level += u64::from(!random.once_in(4));
         one.level = level;
     }
-    Drawn { kernel: kernel(random, scale), reservation: reservation(random, scale, reservation_kind, share), specs }
+    let kernel = kernel(random, scale, longest);
+    Drawn { kernel, reservation: reservation(random, (scale, longest), reservation_kind, share), specs }
 }
 
-fn kernel(random: &mut Random, scale: Scale) -> Kernel {
+fn kernel(random: &mut Random, scale: Scale, longest: u64) -> Kernel {
     let mut up_to = |small: u64, real: u64| {
-        let most = if scale == Scale::Small { small } else { real };
-        if random.once_in(3) { 0 } else { random.between(0, most) }
+        if random.once_in(3) { 0 } else { random.between(0, scale.most(small, real)) }
     };
     let (latency, release, scheduling) = (up_to(6, 200_000), up_to(3, 20_000), up_to(2, 20_000));
     let (context_switch, cache, tick) = (up_to(1, 10_000), up_to(3, 50_000), up_to(2, 100_000));
     let (request, blocking) = (up_to(3, 20_000), up_to(8, 500_000));
-    let tick_period = if scale == Scale::Small { random.between(12, 120) } else { random.between(1, 4) * 1_000_000 };
+    let tick_period = match scale {
+        Scale::Small => random.between(12, 120),
+        Scale::Real => random.between(1, 4) * 1_000_000,
+        Scale::Tiny => random.between(4, 20),
+        // Or ticks alone would be more than can be simulated.
+        Scale::Huge => random.between(longest / 64, longest / 8),
+    };
     let (elsewhere, is_blocked) = (random.once_in(4), random.once_in(3));
     let blocking = if is_blocked { blocking } else { 0 };
     Kernel { latency, release, scheduling, context_switch, cache, tick, tick_period, request, elsewhere, blocking }
 }
 
-fn reservation(random: &mut Random, scale: Scale, kind: u64, share: f64) -> Reservation {
-    let period = if scale == Scale::Small { random.between(3, 40) } else { random.between(1_000, 10_000) * 1_000 };
+fn reservation(random: &mut Random, (scale, longest): (Scale, u64), kind: u64, share: f64) -> Reservation {
+    let period = match scale {
+        Scale::Small => random.between(3, 40),
+        Scale::Real => random.between(1_000, 10_000) * 1_000,
+        Scale::Tiny => random.between(1, 6),
+        Scale::Huge => random.between(longest / 64, longest / 4),
+    };
     let budget = ((share * period as f64).round() as u64).clamp(1, period);
     match (kind, scale) {
         (0 | 1, _) => Reservation::Whole,
-        (4, Scale::Small) => {
+        (4, Scale::Small | Scale::Tiny) => {
             // A delay of a unit's time at least twice, so that single units are no finer than it.
             let delay = (2 * period).div_ceil(budget) + random.between(0, 40);
             Reservation::Bounded { service: budget, span: period, delay }

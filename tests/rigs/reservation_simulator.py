@@ -2,6 +2,8 @@
 
 The rules of the kernel, as scheduler/sched-deadline.rst has them: at a wake-up after the deadline, or with more runtime
 than the bandwidth allows until then, a new deadline and a whole runtime; without runtime nothing until the next period.
+Where the deadline is shorter than the period, a wake-up with too much runtime leaves as much as the bandwidth allows,
+and one after the deadline waits for the next period.
 """
 
 from collections.abc import Sequence
@@ -14,21 +16,51 @@ class Thread:
 
     cost: int
     arrivals: tuple[int, ...]
-    server: tuple[int, int] | None = None
-    """Runtime and period, which is also the deadline."""
+    server: tuple[int, int, int] | None = None
+    """Runtime, period and deadline."""
 
 
 @dataclass
 class _Server:
     runtime: int
     period: int
+    relative: int
+    """The deadline of a period, from its begin on."""
     left: int = 0
     deadline: int = 0
     waits_until: int = 0
 
+    @property
+    def next_period(self) -> int:
+        return self.deadline - self.relative + self.period
 
-def longest_responses(threads: Sequence[Thread], until: int) -> list[int]:
-    """Give the longest response of each thread; the highest priority stands first, servers anywhere.
+    def wake(self, now: int) -> None:
+        over = self.left * self.relative > (self.deadline - now) * self.runtime
+        if self.relative < self.period and self.deadline > 0:
+            if now < self.deadline:
+                self.left = (self.deadline - now) * self.runtime // self.relative if over else self.left
+            elif now < self.next_period:
+                self.left = 0
+            if self.left == 0:
+                self.waits_until = max(self.waits_until, self.next_period)
+                return
+        if now >= self.deadline or over and self.relative == self.period:
+            self.left, self.deadline = self.runtime, now + self.relative
+
+    def replenish(self, now: int) -> None:
+        if self.left == 0 and now >= self.waits_until:
+            self.left, self.deadline = self.runtime, max(now, self.next_period) + self.relative
+
+
+@dataclass(frozen=True)
+class Simulated:
+    longest_responses: list[int]
+    ran: list[int | None]
+    """In each unit of time the number of a thread."""
+
+
+def simulate(threads: Sequence[Thread], until: int) -> Simulated:
+    """Let threads run; the highest priority stands first, servers anywhere.
 
     Args:
         threads: With all arrivals in order; a job waits for the one before it.
@@ -37,31 +69,31 @@ def longest_responses(threads: Sequence[Thread], until: int) -> list[int]:
     servers = [None if one.server is None else _Server(*one.server) for one in threads]
     queues: list[list[list[int]]] = [[] for _ in threads]
     longest = [0] * len(threads)
+    ran: list[int | None] = []
     for now in range(until):
         for number, thread in enumerate(threads):
             wakes = thread.arrivals.count(now)
             server = servers[number]
             if wakes and not queues[number] and server is not None and now >= server.waits_until:
-                over = server.left * server.period > (server.deadline - now) * server.runtime
-                if now >= server.deadline or over:
-                    server.left, server.deadline = server.runtime, now + server.period
+                server.wake(now)
             queues[number] += [[now, thread.cost] for _ in range(wakes)]
-            if server is not None and server.left == 0 and queues[number] and now >= server.waits_until:
-                server.left, server.deadline = server.runtime, server.deadline + server.period
+            if server is not None and queues[number]:
+                server.replenish(now)
         chosen = _chosen(servers, queues, now)
+        ran.append(chosen)
         if chosen is None:
             continue
         queues[chosen][0][1] -= 1
         if (server := servers[chosen]) is not None:
             server.left -= 1
             if server.left == 0:
-                server.waits_until = server.deadline
+                server.waits_until = server.next_period
         if queues[chosen][0][1] == 0:
             arrival, _ = queues[chosen].pop(0)
             longest[chosen] = max(longest[chosen], now + 1 - arrival)
     if any(queues):
         raise RuntimeError("jobs are left")
-    return longest
+    return Simulated(longest, ran)
 
 
 def _chosen(servers: Sequence[_Server | None], queues: Sequence[list[list[int]]], now: int) -> int | None:

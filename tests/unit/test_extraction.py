@@ -245,6 +245,22 @@ def test_an_ordinary_thread_forbids_nothing() -> None:
     assert verified([*two(), ordinary]).verdict == "schedulable"
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"suspending": 3}, "3 jobs of r wait inside"),
+        ({"reserved_ns": MS}, "more than its reservation of 1.000 ms"),
+        ({"reserved_period_ns": 20 * MS}, "its reservation has one period in 20.00 ms"),
+    ],
+)
+def test_a_reservation_that_may_stop_a_job_is_not_judged(changes: dict[str, int], words: str) -> None:
+    told = {"reserved_ns": 3 * MS, "reserved_period_ns": 10 * MS}
+    one = task("r", 10 * MS, 2 * MS, policy="SCHED_DEADLINE", priority=None, deadline_ns=8 * MS)
+    assert verified([one.model_copy(update=told)]).verdict == "schedulable"
+    found = verified([one.model_copy(update=told | changes)])
+    assert (found.verdict, words in found.summary) == ("not judged", True), found.summary
+
+
 def test_reservations_are_judged_by_their_own_policy() -> None:
     found = verified([task("r", 10 * MS, 2 * MS, policy="SCHED_DEADLINE", priority=None, deadline_ns=8 * MS)])
     assert found.analysis is not None

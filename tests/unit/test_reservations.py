@@ -2,16 +2,19 @@
 
 import json
 import random
+from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
 from analysed_tasks import analysed, responses_ms
 from command import Command, make_command
-from reservation_simulator import Thread, longest_responses
+from reservation_simulator import Thread, simulate
 
 from stealtime.schedulability.analysis import Terms, analyze
 from stealtime.schedulability.formats.draft import make_task_file
+from stealtime.schedulability.reservation import Reservation, read_reservation
 
 MS = 1_000_000
 
@@ -157,9 +160,70 @@ def test_no_simulated_job_takes_longer_than_its_bound() -> None:
                     arrivals.append(at)
                     at += task["period"] + (draw.randint(0, 4) if attempt else 0)
                 server = task.get("reservation")
-                runtime_and_period = None if server is None else tuple(int(one[:-2]) for one in server.split("/"))
-                threads.append(Thread(task["cost"], tuple(arrivals), runtime_and_period))  # type: ignore[arg-type]
-            seen = longest_responses(threads, 400)
+                told = None if server is None else read_reservation(server)
+                numbers = None if told is None else (told.runtime_ns, told.period_ns, told.deadline_ns)
+                threads.append(Thread(task["cost"], tuple(arrivals), numbers))
+            seen = simulate(threads, 400).longest_responses
             for task, longest in zip(tasks, seen, strict=True):
                 assert longest <= bounds[task["name"]], (seed, attempt, task["name"], longest, bounds)
     assert judged > 40
+
+
+def drawn_reservations(draw: random.Random) -> list[Thread]:
+    """Draw threads that wake whenever they like, as often as not within a period of theirs."""
+    threads: list[Thread] = []
+    density = Fraction(0)
+    for _ in range(draw.randint(1, 3)):
+        period = draw.randint(3, 14)
+        runtime = draw.randint(1, period - 1)
+        deadline = period if draw.random() < 0.5 else draw.randint(runtime, period)
+        if density + Fraction(runtime, deadline) <= 1:
+            density += Fraction(runtime, deadline)
+            at, arrivals = 0, []
+            for _ in range(draw.randint(20, 60)):
+                arrivals.append(at)
+                at += draw.choice([1, 1, 1, 1, 2, 3, 5, 8])
+            threads.append(Thread(1, tuple(arrivals), (runtime, period, deadline)))
+    return threads or drawn_reservations(draw)
+
+
+def test_no_window_has_more_of_a_reservation_than_is_charged_to_those_below() -> None:
+    periodic_is_exceeded = 0
+    for seed in (*range(60), 3695):
+        draw = random.Random(seed)  # noqa: S311 - the same again is what is wanted
+        threads = drawn_reservations(draw)
+        ran = simulate(threads, 1_500).ran[:200]
+        for number, thread in enumerate(threads):
+            runtime, period, deadline = thread.server or (0, 0, 0)
+            cost, again, _, late, _ = Reservation(runtime, period, deadline).as_interference(holds_whole_jobs=False)
+            served = [0, *accumulate(one == number for one in ran)]
+            for window in range(1, 60):
+                most = max(served[begin + window] - served[begin] for begin in range(140))
+                assert most <= cost * -(-(window + late) // again), (seed, thread.server, window)
+                periodic_is_exceeded += most > cost * -(-(window + period - runtime) // again)
+    assert periodic_is_exceeded > 0, "a thread that begins a period when it wakes takes more than a periodic one"
+
+
+def test_a_thread_that_wakes_within_its_period_asks_for_its_bandwidth_at_once(
+    stealtime: Command, tmp_path: Path
+) -> None:
+    # Both are met as whole jobs: 5 due in 5, 10 in 10. But a thread that wakes with 2.5 left and 5 to go meets 5 in 5.
+    one = '[[tasks]]\nname = "one"\ncost = "1ms"\nperiod = "3ms"\ndeadline = "90ms"\nreservation = "5ms/10ms"\n'
+    other = '[[tasks]]\nname = "other"\ncost = "5ms"\nperiod = "100ms"\nreservation = "5ms/100ms/5ms"\n'
+    (tmp_path / "t.toml").write_text(one + other)
+    document = analysed(stealtime, "t.toml")
+    assert document["verdict"] == "not judged"
+    assert "all reservations together for 150.0 % of the CPU" in document["cpus"][0]["because"]
+    (tmp_path / "t.toml").write_text(one.replace('"3ms"', '"10ms"') + other)
+    assert analysed(stealtime, "t.toml")["verdict"] == "schedulable", "each job has a period for itself"
+
+
+def test_releases_of_those_below_interrupt_reservations_too(stealtime: Command, tmp_path: Path) -> None:
+    (tmp_path / "o.toml").write_text('release = "1ms"\n')
+    reserved = '[[tasks]]\nname = "camera"\ncost = "2ms"\nperiod = "20ms"\nreservation = "5ms/10ms"\n'
+    below = '[[tasks]]\nname = "f{}"\ncost = "1us"\nperiod = "40ms"\npriority = 7\n'
+    for count, holds in ((1, True), (3, False)):
+        (tmp_path / "t.toml").write_text(reserved + "".join(below.format(number) for number in range(count)))
+        camera = analysed(stealtime, "t.toml", "--overheads", "o.toml")["cpus"][0]["tasks"][0]
+        # 2, the interrupts of all releases, within 5 of 10, and the release itself; beyond that the next period.
+        assert (camera["response_ns"] == 11 * MS) == holds, camera

@@ -141,6 +141,18 @@ def test_blocking_is_the_longest_section_that_may_be_in_the_way(stealtime: Comma
     assert document["cpus"][0]["tasks"][0]["verdict"] is None
 
 
+def test_a_section_at_the_ceiling_of_an_equal_is_waited_for(stealtime: Command, tmp_path: Path) -> None:
+    tasks = [("first", 1, 100, 10, 0), ("second", 1, 100, 100, 0), ("low", 50, 1000, 1000, 0)]
+    more = {
+        "first": "priority = 9",
+        "second": 'priority = 9\nresources = { x = "1ms" }',
+        "low": 'priority = 1\nresources = { x = "40ms" }',
+    }
+    (tmp_path / "t.toml").write_text(toml(tasks, **more))
+    # While low holds x it runs at 9, and first, which has 9 and nothing to do with x, does not preempt it.
+    assert responses_ms(analysed(stealtime, "t.toml")) == {"first": 42, "second": 42, "low": 52}
+
+
 def test_a_section_alone_makes_edf_late(stealtime: Command, tmp_path: Path) -> None:
     tasks = [("high", 2, 10, 4, 0), ("middle", 3, 15, 15, 0), ("low", 5, 30, 30, 0)]
     (tmp_path / "t.toml").write_text(toml(tasks, **SHARED))

@@ -97,6 +97,8 @@ class TaskDocument(Model):
     """Declared, under ``SCHED_DEADLINE``; a trace tells none."""
     reserved_ns: int | None
     """Declared, under ``SCHED_DEADLINE``: the runtime in each period."""
+    reserved_period_ns: int | None = None
+    """Declared, under ``SCHED_DEADLINE``: that period."""
     cpus: tuple[int, ...]
     """Where it ran, most first."""
     arrival: ArrivalDocument

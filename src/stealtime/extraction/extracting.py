@@ -88,6 +88,7 @@ def _task(one: "ExtractedDict", watched: "Watched", names: Counter[str]) -> Task
         priority=thread.priority if thread.policy in _REAL_TIME else None,
         deadline_ns=None if reservation is None else reservation.deadline_ns,
         reserved_ns=None if reservation is None else reservation.runtime_ns,
+        reserved_period_ns=None if reservation is None else reservation.period_ns,
         cpus=_cpus(one, thread),
         arrival=_arrival(one),
         cost=CostDocument(

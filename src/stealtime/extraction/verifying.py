@@ -105,6 +105,26 @@ def _unknown(tasks: Sequence[TaskDocument]) -> str | None:
             return f"{task.name} ran on the CPUs {cpus}, and the analysis is of tasks that stay on one: pin it"
         if is_real_time and task.left_out.holed:
             return f"events were lost in {task.left_out.holed} jobs of {task.name}: watch again"
+        if task.policy == DEADLINE and (stopped := _stopped_by_reservation(task)) is not None:
+            return stopped
+    return None
+
+
+def _stopped_by_reservation(task: TaskDocument) -> str | None:
+    """Say why the deadlines that a reservation gives are not those of jobs; None where each job has a period of it."""
+    if task.suspending:
+        return f"{task.suspending} jobs of {task.name} wait inside, and a reservation does not wait with them"
+    if task.reserved_ns is not None and task.cost.with_calls_ns > task.reserved_ns:
+        return (
+            f"a job of {task.name} took {notation.duration(task.cost.with_calls_ns)}, more than its reservation of "
+            f"{notation.duration(task.reserved_ns)}, and waits for the next period then"
+        )
+    again_ns = (task.arrival.period_ns or 0) - task.arrival.jitter_ns
+    if task.reserved_period_ns is not None and again_ns + task.arrival.period_error_ns < task.reserved_period_ns:
+        return (
+            f"jobs of {task.name} may come {notation.duration(max(0, again_ns))} after one another, and its "
+            f"reservation has one period in {notation.duration(task.reserved_period_ns)}"
+        )
     return None
 
 

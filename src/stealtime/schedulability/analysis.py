@@ -22,7 +22,7 @@ from stealtime.schedulability.document import (
 )
 from stealtime.schedulability.overhead_remarks import remarks_at
 from stealtime.schedulability.overheads import NO_OVERHEADS, OverheadModel
-from stealtime.schedulability.reservation import ROOT_DOMAIN, Reservation
+from stealtime.schedulability.reservation import ROOT_DOMAIN, Charged, Reservation
 from stealtime.schedulability.supply import DEDICATED, Supply
 from stealtime.schedulability.task_file import HIGHEST_PRIORITY, TaskFile, TaskTable
 from stealtime.schedulability.uncharged import Circumstances, not_charged
@@ -182,13 +182,14 @@ def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> C
 
 def question_of(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int]) -> "QuestionDict":
     """Put the tasks of a CPU, in their order, as the analysis takes them; overheads in ns."""
+    charged = Charged(overheads, terms.overheads.tick_period_ns, terms.interrupts)
     # Under EDF, blocking by resources depends on the window: `levels_of_windows`.
     blocking = [task.blocking or 0 for task in tasks] if terms.policy == "edf" else blocking_times(tasks)
     return {
         "tasks": [
             (task.cost, task.period, task.deadline_ns, task.jitter or 0, blocked)
             if (server := task.server) is None
-            else server.as_interference
+            else server.as_interference(charged.holds_whole_jobs(task, server, tasks))
             for task, blocked in zip(tasks, blocking, strict=True)
         ],
         "levels": [] if terms.policy == "edf" else _levels(tasks),
@@ -218,12 +219,16 @@ def judge(tasks: list[TaskTable], question: "QuestionDict", policy: Policy) -> J
 def _reserved(tasks: list[TaskTable], question: "QuestionDict", servers: list[Reservation]) -> Judged:
     """Judge fixed priorities below reservations, and each of these by what its own task needs of it."""
     below = _responses(tasks, question)
+    charged = Charged(dict(question["overheads"]), question["tick_period_ns"], question["interrupts"])
     documents = []
     for task, document in zip(tasks, below.tasks, strict=True):
         if (server := task.server) is not None:
             alone: QuestionDict = {
                 **question,
-                "tasks": [(task.cost, task.period, task.deadline_ns, task.jitter or 0, 0)],
+                "tasks": [
+                    (task.cost, task.period, task.deadline_ns, task.jitter or 0, 0),
+                    *charged.releases_of([other for other in tasks if other is not task]),
+                ],
                 "levels": [],
                 "supply": {
                     "kind": "periodic",
@@ -232,17 +237,18 @@ def _reserved(tasks: list[TaskTable], question: "QuestionDict", servers: list[Re
                     "parts": [],
                 },
             }
-            (row,) = _core.analyze_tasks(alone)["responses"] or []
-            at_most = server.response_of(task.cost, task.period, task.jitter or 0)
-            if at_most is not None and not any(ns for _, ns in question["overheads"]):
+            row, *_ = _core.analyze_tasks(alone)["responses"] or []
+            if charged.holds_whole_jobs(task, server, tasks):
+                at_most = server.deadline_ns + charged.late_ns(task)
                 row = (min(at_most, row[0] or at_most), at_most, None)
             documents.append(_task(task, row).model_copy(update={"reservation": task.reservation}))
         else:
             documents.append(document)
     judged = _judged(tuple(documents))
+    released = charged.releases_of([task for task in tasks if task.server is None])
     among: QuestionDict = {
         **question,
-        "tasks": [server.as_demand for server in servers],
+        "tasks": [*(server.as_demand for server in servers), *released],
         "levels": [],
         "policy": "edf",
     }
@@ -250,9 +256,26 @@ def _reserved(tasks: list[TaskTable], question: "QuestionDict", servers: list[Re
         demand = _core.analyze_tasks(among)
     except ValueError as error:
         return judged if judged.verdict == "not schedulable" else Judged("not judged", str(error), judged.tasks)
-    if demand["demand"] == "met":
-        return judged
-    return Judged("not schedulable", "the reservations demand more than the CPU supplies", judged.tasks)
+    if demand["demand"] != "met":
+        return Judged("not schedulable", "the reservations demand more than the CPU supplies", judged.tasks)
+    unsure = _unsure_of_wakes(tasks, question)
+    return replace(judged, verdict="not judged", because=unsure) if unsure and judged.verdict == "schedulable" else judged
+
+
+def _unsure_of_wakes(tasks: list[TaskTable], question: "QuestionDict") -> str | None:
+    """Say why the demand of whole jobs does not tell that reservations are met; None where it does."""
+    pairs = [(task, server) for task in tasks if (server := task.server) is not None]
+    charged = Charged(dict(question["overheads"]), question["tick_period_ns"], question["interrupts"])
+    waking = next((task.name for task, server in pairs if not charged.holds_whole_jobs(task, server, tasks)), None)
+    if waking is None:
+        return None
+    wakes = f"{waking} may wake within a period of its reservation and then asks for its bandwidth at once"
+    if question["supply"]["kind"] != "dedicated" or any(charged.overheads.values()):
+        return f"{wakes}, which a share of a CPU or a kernel's overheads may not leave it"
+    density = sum((server.density for _, server in pairs), Fraction(0))
+    if density <= 1:
+        return None
+    return f"{wakes}: all reservations together for {float(100 * density):.1f} % of the CPU"
 
 
 def levels_in(tasks: list[TaskTable], question: "QuestionDict") -> list[tuple[int, int]]:

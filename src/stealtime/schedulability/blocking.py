@@ -18,13 +18,21 @@ def blocking_times(tasks: Sequence[TaskTable]) -> list[int]:
     """Give the blocking of each task under fixed priorities, in ns.
 
     That of the file, and the longest critical section of a task of a lower priority in a resource whose ceiling, the
-    highest priority of its users, is at least the task's own.
+    highest priority of its users, is at least the task's own. Of tasks of equal priority the ceiling of each counts for
+    all: a section at that ceiling is not preempted by any of them.
 
     Args:
         tasks: The highest priority first.
     """
+    first_below = [
+        rank + 1
+        if task.priority is None
+        else next((at for at, other in enumerate(tasks) if at > rank and other.priority != task.priority), len(tasks))
+        for rank, task in enumerate(tasks)
+    ]
     return [
-        (task.blocking or 0) + section_of_lower(tasks[rank + 1 :], tasks[: rank + 1]) for rank, task in enumerate(tasks)
+        (task.blocking or 0) + section_of_lower(tasks[below:], tasks[:below])
+        for task, below in zip(tasks, first_below, strict=True)
     ]
 
 

@@ -1,13 +1,27 @@
 """A reservation of SCHED_DEADLINE: a runtime in every period, within a deadline (kernel: scheduler/sched-deadline.rst).
 
-Seen from below, from the fixed priorities of the same CPU, it takes no more than a task of that cost and period whose
-release may be late by period - runtime: it may have run at the end of one period, and again at the begin of the next
-one, as a thread that sleeps in between may start a new period when it wakes. Seen from inside, its thread gets the
-runtime within the deadline of every period, if the demand of all reservations is met.
+A thread that wakes with more runtime left than its bandwidth allows until its deadline begins a new period at once,
+with a whole runtime (Abeni and Buttazzo, RTSS 1998); where the deadline is shorter than the period, it keeps its
+deadline and loses runtime instead (Abeni, Lipari, Parri and Sun, 2015; ``update_dl_revised_wakeup()``). So:
+
+- *From below*, from the fixed priorities of the same CPU. Let Q be the runtime, T the period, D the deadline, and D = T.
+  What a period gives until its end, be that its deadline or a wake-up that begins a new one, is at most Q/T of its
+  length. In a window of length w, the period in which it begins gives x at most and takes x at least of w, the last one
+  likewise y, and those between at most Q/T (w - x - y): w Q/T + 2 Q (1 - Q/T) in all, as x and y are at most Q. A task
+  of that cost and period whose release may be late by 2 (T - Q) takes no less. Where D < T, and where each job of the
+  thread finds its period over, periods begin T after another at least, and late by D - Q is enough.
+- *Among each other*: with D = T for all on a whole CPU, a sum of Q/T of at most 1 is enough. Otherwise a thread that
+  wakes within its period asks for up to Q/D of any window that ends with its deadline, which no demand of whole jobs
+  has in it: then the sum of Q/D has to be at most 1.
+- *From inside* its thread gets the runtime within the deadline of every period, if the reservations are met.
+
+None of this holds for jobs that wait inside of themselves: the runtime is not used up meanwhile, as cost would be.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from fractions import Fraction
+from typing import Annotated, Literal, Protocol
 
 from pydantic import AfterValidator, WithJsonSchema
 
@@ -29,23 +43,79 @@ class Reservation:
     deadline_ns: int
 
     @property
-    def as_interference(self) -> tuple[int, int, int, int, int]:
-        """Cost, period, deadline, jitter and blocking of the task that takes as much from those below."""
-        return self.runtime_ns, self.period_ns, LONGEST_NS, self.period_ns - self.runtime_ns, 0
+    def density(self) -> Fraction:
+        return Fraction(self.runtime_ns, self.deadline_ns)
 
-    def response_of(self, cost_ns: int, period_ns: int, jitter_ns: int) -> int | None:
-        """Bound the response of a task that its runtime is enough for; None where that does not tell.
+    def holds_whole_jobs(self, cost_ns: int, period_ns: int, jitter_ns: int) -> bool:
+        """Tell whether each job of a task, all overheads in its cost, has a period of the reservation for itself.
 
-        Its next job is released when the reservation's deadline has passed, and so with a whole runtime and a deadline
-        from then on.
+        Its next job is released when that period has passed, and so with a whole runtime and a deadline from then on.
         """
-        fits = cost_ns <= self.runtime_ns and period_ns - jitter_ns >= self.period_ns
-        return jitter_ns + self.deadline_ns if fits else None
+        return cost_ns <= self.runtime_ns and period_ns - jitter_ns >= self.period_ns
+
+    def as_interference(self, holds_whole_jobs: bool) -> tuple[int, int, int, int, int]:
+        """Cost, period, deadline, jitter and blocking of the task that takes as much from those below."""
+        wakes_anew = self.deadline_ns == self.period_ns and not holds_whole_jobs
+        late_ns = 2 * (self.period_ns - self.runtime_ns) if wakes_anew else self.deadline_ns - self.runtime_ns
+        return self.runtime_ns, self.period_ns, LONGEST_NS, late_ns, 0
 
     @property
     def as_demand(self) -> tuple[int, int, int, int, int]:
         """The same among other reservations, under EDF."""
         return self.runtime_ns, self.period_ns, self.deadline_ns, 0, 0
+
+
+class ReservedTask(Protocol):
+    """What is looked at of a task."""
+
+    @property
+    def cost(self) -> int: ...
+
+    @property
+    def period(self) -> int: ...
+
+    @property
+    def jitter(self) -> int | None: ...
+
+
+@dataclass(frozen=True)
+class Charged:
+    """The overheads in ns that jobs under reservations meet, as the analysis charges them by job."""
+
+    overheads: Mapping[str, int]
+    tick_period_ns: int
+    interrupts: Literal["here", "on another CPU"]
+
+    def late_ns(self, task: ReservedTask) -> int:
+        """Give the most that a job is ready after its arrival."""
+        late = ["event_latency", "release", *(("inter_processor_interrupt",) if self._elsewhere else ())]
+        return (task.jitter or 0) + sum(self.overheads.get(name, 0) for name in late)
+
+    def holds_whole_jobs(self, task: ReservedTask, server: Reservation, tasks: Sequence[ReservedTask]) -> bool:
+        """Tell whether each job has a period of the reservation for itself; what the kernel takes uses it up, too.
+
+        Args:
+            task: That has the reservation.
+            server: It.
+            tasks: All of the CPU, whose releases interrupt it.
+        """
+        get = self.overheads.get
+        switches = 2 * (get("scheduling", 0) + get("context_switch", 0)) + get("cache_preemption", 0)
+        window_ns = server.deadline_ns + get("event_latency", 0)
+        ticks = -(-window_ns // self.tick_period_ns) * get("tick", 0) if self.tick_period_ns else 0
+        arrivals = 0 if self._elsewhere else sum(-(-(window_ns + (one.jitter or 0)) // one.period) for one in tasks)
+        cost = task.cost + switches + ticks + arrivals * get("release", 0)
+        return server.holds_whole_jobs(cost, task.period, self.late_ns(task))
+
+    def releases_of(self, tasks: Sequence[ReservedTask]) -> list[tuple[int, int, int, int, int]]:
+        """Give tasks that take nothing from those above but the interrupts of their releases, if these take time."""
+        if self._elsewhere or not self.overheads.get("release"):
+            return []
+        return [(1, one.period, LONGEST_NS, one.jitter or 0, 0) for one in tasks]
+
+    @property
+    def _elsewhere(self) -> bool:
+        return self.interrupts != "here"
 
 
 def read_reservation(text: str) -> Reservation:

@@ -74,9 +74,10 @@ bench: setup ## measure speed and cost, against oslat, cyclictest and a bare boo
 bench-protect: setup ## measure protection: pause, slowdown, failover, bytes, neighbours (BENCH_ARGS=--full: longer)
 	@tools/bench.sh protect $(BENCH_ARGS)
 
-figures: setup ## write the tables of docs/figures.md from runs (FIGURES_RUNS="RUN ..."; default: the newest of each)
-	@.venv/bin/python benchmarks/figures/tables.py --write docs/figures.md $(FIGURES_RUNS)
-	@.venv/bin/mdformat docs/figures.md
+figures: FIGURES_PAGE ?= docs/figures.md
+figures: setup ## write the tables of a page from runs (FIGURES_RUNS="RUN ...", FIGURES_PAGE=docs/overheads.md)
+	@PYTHONPATH=benchmarks .venv/bin/python -m figures.tables --write $(FIGURES_PAGE) $(FIGURES_RUNS)
+	@.venv/bin/mdformat $(FIGURES_PAGE)
 
 fuzz: ## fuzz each decoder (frames, trace pages) for FUZZ_SECONDS (60)
 	@tools/fuzz.sh $(FUZZ_SECONDS)

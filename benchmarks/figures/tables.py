@@ -1,8 +1,9 @@
-"""The tables of docs/figures.md: ``tables.py RUN`` prints those of a run, ``tables.py --write PAGE`` stores them.
+"""Tables of the documentation: ``tables.py RUN`` prints those of a run, ``tables.py --write PAGE`` stores them.
 
-An untraced run gives the overhead at the 99.9th percentile with its interval and its ratio to native, and the longest
-sample; a traced one the time lost in each second of ``tick``, and its main causes. A page has a block for each
-campaign, between two comments, so that no figure in it is older than the run that the block names.
+A run of periodic tasks gives what the kernel took of them (``realtime.py``). Of the others, an untraced run gives the
+overhead at the 99.9th percentile with its interval and its ratio to native, and the longest sample; a traced one the
+time lost in each second of ``tick``, and its main causes. A page has a block for each campaign, between two comments,
+so that no figure in it is older than the run that the block names.
 """
 
 import argparse
@@ -10,6 +11,8 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from figures.realtime import realtime_rows
 
 from stealtime.report import notation
 from stealtime.report.cells.model import plain_cells
@@ -104,6 +107,9 @@ def _row(first: str, others: Sequence[str]) -> str:
 
 def rows_of(run: Run) -> Iterator[str]:
     """Give the rows that a run is good for."""
+    if any(trial.record.cell.probe == "rtload" for trial in run.measured):
+        yield from realtime_rows(run)
+        return
     summary = summarize(run)
     if any(trial.record.cell.traced for trial in run.measured):
         yield from cause_rows(gather_causes(run))

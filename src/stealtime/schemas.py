@@ -24,6 +24,7 @@ from stealtime.report import summary
 from stealtime.report.acceptance import document as acceptance
 from stealtime.report.acceptance.model import BarFile
 from stealtime.report.claims import document as claims
+from stealtime.report.claims import statements
 from stealtime.report.tails import document as tails
 from stealtime.schedulability import document as sched
 from stealtime.schedulability.overheads import OverheadFile
@@ -96,6 +97,12 @@ DOCUMENTS = {
         JsonDocument("tails", tails.Tails, tails.SCHEMA_VERSION, "stealtime show --tails --json"),
         JsonDocument(
             "published", claims.PublishedComparison, claims.SCHEMA_VERSION, "stealtime compare --published --json"
+        ),
+        JsonDocument(
+            "statements",
+            statements.StatementsComparison,
+            statements.SCHEMA_VERSION,
+            "stealtime compare --published --json",
         ),
         JsonDocument("doctor", doctor.DoctorDocument, doctor.SCHEMA_VERSION),
         JsonDocument("advise", advice.AdviceDocument, advice.SCHEMA_VERSION, "stealtime advise --json"),

@@ -44,7 +44,7 @@ class _Server:
             if self.left == 0:
                 self.waits_until = max(self.waits_until, self.next_period)
                 return
-        if now >= self.deadline or over and self.relative == self.period:
+        if now >= self.deadline or (over and self.relative == self.period):
             self.left, self.deadline = self.runtime, now + self.relative
 
     def replenish(self, now: int) -> None:

@@ -47,9 +47,11 @@ def compare(
     A cell needs four valid repetitions in both runs; the campaign careful has twelve.
 
     With --published, one run is compared with the figures of a paper: in tables laid out like the paper's, and by
-    whether the ratios between machines and between scenarios agree.
+    whether the ratios between machines and between scenarios agree; or with what a paper without figures says in
+    words.
 
-    Exit codes: 0 every common cell, or every published ratio, was judged; 4 at least one was not, or there is none.
+    Exit codes: 0 every common cell, or every published ratio or statement, was judged; 4 at least one was not, or there
+    is none.
     """
     if listing:
         from stealtime.cli.listing import list_published
@@ -58,6 +60,7 @@ def compare(
         return
     from stealtime.cli.output import message_console
     from stealtime.report.claims.library import published_names
+    from stealtime.report.claims.statements import statement_names
     from stealtime.store.run import find_run
     from stealtime.vocabulary.errors import ExitCode, UsageError
 
@@ -65,7 +68,7 @@ def compare(
         message = "compare needs a second run, or --published with a name" if b is None else _both(b, published)
         if a is None:
             message = "compare needs a run, and a second one or --published with a name"
-        known = "|".join(published_names())
+        known = "|".join(sorted((*published_names(), *statement_names())))
         raise UsageError(
             message, hint=f"use `stealtime compare RUN RUN` or `stealtime compare RUN --published {known}`"
         )
@@ -103,9 +106,12 @@ def _with_published(run: "Run", name: str, json: bool) -> bool:
     from stealtime.cli.output import data_console, print_document
     from stealtime.report.claims.comparison import compare_with_published
     from stealtime.report.claims.library import find_published
+    from stealtime.report.claims.statements import statement_names
     from stealtime.report.summarizing import summarize
     from stealtime.report.terminal.published import render_published_comparison
 
+    if name in statement_names():
+        return _with_statements(run, name, json)
     # Before the samples are read: a wrong name is told at once.
     published = find_published(name)
     comparison = compare_with_published(summarize(run), published)
@@ -113,4 +119,17 @@ def _with_published(run: "Run", name: str, json: bool) -> bool:
         print_document(comparison)
     else:
         data_console().print(render_published_comparison(comparison))
+    return comparison.is_judged
+
+
+def _with_statements(run: "Run", name: str, json: bool) -> bool:
+    from stealtime.cli.output import data_console, print_document
+    from stealtime.report.claims.statements import compare_with_statements, find_statements
+    from stealtime.report.terminal.statements import render_statements
+
+    comparison = compare_with_statements(run, find_statements(name))
+    if json:
+        print_document(comparison)
+    else:
+        data_console().print(render_statements(comparison))
     return comparison.is_judged

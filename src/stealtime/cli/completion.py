@@ -36,8 +36,9 @@ def runs(incomplete: str) -> list[str]:
 
 def published(incomplete: str) -> list[str]:
     from stealtime.report.claims.library import published_names
+    from stealtime.report.claims.statements import statement_names
 
-    return _beginning(published_names(), incomplete)
+    return _beginning(sorted((*published_names(), *statement_names())), incomplete)
 
 
 def bars(incomplete: str) -> list[str]:

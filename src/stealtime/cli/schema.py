@@ -32,6 +32,7 @@ class File(StrEnum):
     VERIFY = "verify"
     STATUS = "status"
     RECOVER = "recover"
+    STATEMENTS = "statements"
 
 
 def schema(

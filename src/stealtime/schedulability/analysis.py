@@ -259,7 +259,9 @@ def _reserved(tasks: list[TaskTable], question: "QuestionDict", servers: list[Re
     if demand["demand"] != "met":
         return Judged("not schedulable", "the reservations demand more than the CPU supplies", judged.tasks)
     unsure = _unsure_of_wakes(tasks, question)
-    return replace(judged, verdict="not judged", because=unsure) if unsure and judged.verdict == "schedulable" else judged
+    return (
+        replace(judged, verdict="not judged", because=unsure) if unsure and judged.verdict == "schedulable" else judged
+    )
 
 
 def _unsure_of_wakes(tasks: list[TaskTable], question: "QuestionDict") -> str | None:

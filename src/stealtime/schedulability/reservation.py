@@ -4,7 +4,7 @@ A thread that wakes with more runtime left than its bandwidth allows until its d
 with a whole runtime (Abeni and Buttazzo, RTSS 1998); where the deadline is shorter than the period, it keeps its
 deadline and loses runtime instead (Abeni, Lipari, Parri and Sun, 2015; ``update_dl_revised_wakeup()``). So:
 
-- *From below*, from the fixed priorities of the same CPU. Let Q be the runtime, T the period, D the deadline, and D = T.
+- *From below*, from the fixed priorities of the same CPU. Let Q be the runtime, T the period, D the deadline, D = T.
   What a period gives until its end, be that its deadline or a wake-up that begins a new one, is at most Q/T of its
   length. In a window of length w, the period in which it begins gives x at most and takes x at least of w, the last one
   likewise y, and those between at most Q/T (w - x - y): w Q/T + 2 Q (1 - Q/T) in all, as x and y are at most Q. A task

@@ -8,6 +8,7 @@ from importlib.resources.abc import Traversable
 from pydantic import ValidationError
 
 from stealtime.report.claims.model import Published
+from stealtime.report.claims.statements import statement_names
 from stealtime.report.studies import studies
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
@@ -28,8 +29,9 @@ def find_published(name: str) -> Published:
     """
     folders = _folders()
     if name not in folders:
-        close = get_close_matches(name.lower(), folders, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(sorted(folders))}"
+        known = sorted((*folders, *statement_names()))
+        close = get_close_matches(name.lower(), known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
         raise UsageError(f"there are no published figures named {name!r}", hint=hint)
     _, folder = folders[name]
     source, figures = ((folder / f"{name}.{suffix}").read_text("utf-8") for suffix in ("toml", "csv"))

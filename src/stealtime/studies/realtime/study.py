@@ -16,6 +16,7 @@ class RealTimeStudy(ReportedStudy):
     summarize_cell = late("analysis.cell:summarize_cell")
     measurement = late("analysis.claimed:measurement")
     tail_series = late("analysis.tail_series:tail_series")
+    judged_statements = late("analysis.overhead_source:judged_statements")
     measured_overheads = late("analysis.overhead_source:measured_overheads")
     compare_cells = late("analysis.compare:compare_cells")
     answer = late("answer:answer_of")

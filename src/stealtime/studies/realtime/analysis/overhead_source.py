@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stealtime.report.claims.statements import JudgedStatement
 from stealtime.schedulability.measured import MeasuredCondition, MeasuredOverheads, Unmeasured
 from stealtime.schedulability.overhead_seen import together
 from stealtime.studies.realtime.analysis.overheads import BOUNDARIES, TrialOverheads, joined, measure
@@ -34,6 +35,22 @@ def measured_overheads(run: "Run") -> MeasuredOverheads:
     conditions = conditions_of(measured.of_condition)
     remarks = [*tracing_sentences(run), *sentences(seed_claims(conditions))]
     return MeasuredOverheads(conditions, measured.unmeasured, remarks)
+
+
+def judged_statements(run: "Run", words: Mapping[str, str]) -> list[JudgedStatement]:
+    """Judge what the paper of 2013 says in words by a run, of each guest that was alone."""
+    return [
+        JudgedStatement(
+            machine=one.machine,
+            name=one.name,
+            theirs=words[one.name],
+            rule=one.claim,
+            verdict=one.verdict,
+            evidence=one.evidence,
+        )
+        for one in seed_claims(conditions_of(measured_trials(run).of_condition))
+        if one.name in words
+    ]
 
 
 def measured_trials(run: "Run") -> MeasuredTrials:

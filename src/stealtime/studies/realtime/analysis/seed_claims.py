@@ -36,7 +36,10 @@ class SeedClaim:
     """One claim about one guest."""
 
     machine: str
+    name: str
+    """As ``published/rtos2013.toml`` has it."""
     claim: str
+    """With its rule."""
     verdict: Verdict
     evidence: str
     """The figures, or why it is not judged."""
@@ -57,18 +60,22 @@ def seed_claims(conditions: Sequence[MeasuredCondition]) -> list[SeedClaim]:
     native = by_machine.get("native")
     if native is None:
         return []
-    claims: tuple[tuple[str, Callable[[_Pair], tuple[Verdict, str]]], ...] = (
-        (f"on the average every overhead is near the native one (at most {_NEAR:g} times)", _near),
-        ("the event latency is longer than natively on the average", _later),
-        (f"scheduling does not grow with the number of tasks (Kendall's tau, {_SIGNIFICANT:g})", _flat),
-        (f"outliers ({_OUTLIER:g} medians) are rarer in scheduling than in event latency and context switch", _rare),
-        (f"only virtualized is the worst release far above its average ({_FAR:g} times)", _far),
+    claims: tuple[tuple[str, str, Callable[[_Pair], tuple[Verdict, str]]], ...] = (
+        ("near", f"on the average every overhead is near the native one (at most {_NEAR:g} times)", _near),
+        ("later", "the event latency is longer than natively on the average", _later),
+        ("flat", f"scheduling does not grow with the number of tasks (Kendall's tau, {_SIGNIFICANT:g})", _flat),
+        (
+            "rare",
+            f"outliers ({_OUTLIER:g} medians) are rarer in scheduling than in event latency and context switch",
+            _rare,
+        ),
+        ("far", f"only virtualized is the worst release far above its average ({_FAR:g} times)", _far),
     )
     return [
-        SeedClaim(machine, claim, *_judged(judge, _Pair(native, own)))
+        SeedClaim(machine, name, claim, *_judged(judge, _Pair(native, own)))
         for machine, own in by_machine.items()
         if machine != "native" and " " not in machine
-        for claim, judge in claims
+        for name, claim, judge in claims
     ]
 
 

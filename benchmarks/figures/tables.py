@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from figures.realtime import realtime_rows
-
 from stealtime.report import notation
 from stealtime.report.cells.model import plain_cells
 from stealtime.report.interval import Interval

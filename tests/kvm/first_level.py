@@ -169,7 +169,7 @@ def _arguments(kernel_choice: str, exchange: Path, kernel_arguments: str = "") -
         *("-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"),
         *("-smp", str(_CPUS), "-m", f"{_MEMORY_MIB}M", "-no-reboot"),
         *("-kernel", str(kernel.boot_image), "-initrd", str(initramfs.path)),
-        *("-append", f"console=ttyS0 quiet panic=-1 cryptomgr.notests {kernel_arguments}"),
+        *("-append", f"console=ttyS0 quiet panic=-1 cryptomgr.notests no_timer_check {kernel_arguments}"),
         *_shared("root", Path("/"), "readonly=on,"),
         *_shared("exchange", exchange),
     ]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -12,9 +13,14 @@ from stealtime import _core
 from stealtime.cli import kernel_limits, sched_sources
 from stealtime.doctor.attempts import Attempt, Attempts
 from stealtime.doctor.files import Files
+from stealtime.schedulability.analysis import Terms
+from stealtime.schedulability.formats.draft import make_task_file
 from stealtime.schedulability.kernel_limits import KernelLimits
+from stealtime.schedulability.machine_limits import limits_of, with_limits_of_machine
+from stealtime.schedulability.overheads import NO_OVERHEADS, Provenance
 from stealtime.schedulability.supply import DEDICATED, Supply, combined, parse_supply
 from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.readings import Absent, Value
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -134,3 +140,44 @@ def test_plus_signs_part_supplies_and_not_the_path_of_a_run(tmp_path: Path, monk
     sched_sources.supply_of(str(folder), None)
     sched_sources.supply_of("last + 9ms/10ms", None)
     assert asked == [str(folder), "last"]
+
+
+FACTS = {"sched_rt_runtime_us": Value(value=950_000), "kernel_release": Value(value="6.1.0-56-rt-amd64")}
+
+
+def test_a_machines_facts_tell_what_its_kernel_may_take() -> None:
+    assert limits_of(FACTS) == KernelLimits((950 * MS, S), None)
+    newer = FACTS | {"kernel_release": Value(value="6.18.44-fc-v657"), "sched_rt_runtime_us": Value(value=-1)}
+    assert limits_of(newer) == KernelLimits(None, (50 * MS, S))
+    assert limits_of(FACTS | {"sched_rt_runtime_us": Absent(absent="no such file")}) is None
+    assert limits_of({}) is None
+
+
+@pytest.mark.parametrize(
+    ("cost_ms", "supply", "limits", "charged"),
+    [
+        # 60 ms of any 100: 11 jobs and the one that is carried in, 660 ms of a second.
+        (60, "dedicated", KernelLimits((950 * MS, S), None), False),
+        (95, "dedicated", KernelLimits((950 * MS, S), None), True),
+        # In 950 ms 11 jobs may run, 880 ms of the 900 that leave 50; or 913.
+        (80, "dedicated", KernelLimits(None, (50 * MS, S)), False),
+        (83, "dedicated", KernelLimits(None, (50 * MS, S)), True),
+        (10, "90ms/100ms", KernelLimits((950 * MS, S), None), True),
+        (99, "dedicated", KernelLimits(None, None), False),
+    ],
+)
+def test_limits_are_charged_where_tasks_may_bring_them_about(
+    cost_ms: int, supply: str, limits: KernelLimits, charged: bool
+) -> None:
+    table: dict[str, object] = {"name": "a", "cost": cost_ms * MS, "period": 100 * MS}
+    file = make_task_file([table], Path("made up"))
+    model = replace(NO_OVERHEADS, provenance=Provenance("worst", "native", kernel_limits=limits))
+    found = with_limits_of_machine(file, Terms(supply=parse_supply(supply), overheads=model)).terms
+    assert found.supply.has_kernel_limits
+    assert (found.supply != replace(parse_supply(supply), has_kernel_limits=True)) == charged
+
+
+def test_where_nothing_is_known_nothing_is_said() -> None:
+    file = make_task_file([{"name": "a", "cost": 99 * MS, "period": 100 * MS}], Path("made up"))
+    for terms in (Terms(), Terms(policy="edf", overheads=replace(NO_OVERHEADS, provenance=Provenance("worst", "x")))):
+        assert with_limits_of_machine(file, terms).terms == terms

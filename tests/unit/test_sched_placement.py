@@ -134,7 +134,7 @@ def test_a_placement_is_found_if_and_only_if_there_is_one(seed: int) -> None:
     ("arguments", "message"),
     [
         (["dhall.toml"], "--on"),
-        (["dhall.toml", "--on", "12ms/10ms"], "--supply: '12ms/10ms'"),
+        (["dhall.toml", "--on", "12ms/10ms"], "--on: '12ms/10ms'"),
         (["nowhere.toml", *TWO], "nowhere.toml does not exist"),
         (["dhall.toml", *TWO, "--fit", "next"], "'next'"),
         (["reserved.toml", *TWO, "--policy", "edf"], "the task 'a' has a reservation"),
@@ -145,3 +145,12 @@ def test_what_cannot_be_is_one_sentence(stealtime: Command, arguments: list[str]
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err.splitlines()[0]
     assert ended.err.splitlines()[1].startswith("hint: ")
+
+
+def test_tasks_of_equal_priority_may_share_a_virtual_cpu(stealtime: Command, tmp_path: Path) -> None:
+    (tmp_path / "equal.toml").write_text(
+        "".join(f"{toml([one])}priority = 5\n" for one in (("a", 3, 10), ("b", 3, 10)))
+    )
+    ended = stealtime("sched", "place", "equal.toml", "--on", "dedicated", "--json")
+    (placed,) = json.loads(ended.out)["placed"]
+    assert (ended.code, [one["response_ns"] for one in placed["cpu"]["tasks"]]) == (0, [6_000_000] * 2)

@@ -213,6 +213,7 @@ def analyze(
     from stealtime.schedulability.chains import with_chains
     from stealtime.schedulability.design import assign_priorities, with_assignment, with_room
     from stealtime.schedulability.formats.reading import read_tasks
+    from stealtime.schedulability.machine_limits import with_limits_of_machine
     from stealtime.schedulability.terminal import AnalysisPage
 
     tick_period_ns = analysed_duration_of("--tick-period", tick_period)
@@ -234,7 +235,11 @@ def analyze(
         here = replace(terms, overheads=under)
         assigned = assign_priorities(read.file, here) if assign else None
         tasks = read.file if assigned is None else assigned.file
+        charged = with_limits_of_machine(tasks, here)
+        here = charged.terms
         document = analyze_allowing(tasks, str(path), here, allowances)
+        if charged.remark is not None:
+            document = document.model_copy(update={"remarks": (*document.remarks, charged.remark)})
         if assigned is not None:
             document = with_assignment(document, assigned.outcomes)
         if sensitivity:

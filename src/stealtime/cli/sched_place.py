@@ -99,4 +99,4 @@ def _virtual_cpu(text: str, number: int) -> "VirtualCpu":
     name, found, supply = text.partition("=")
     if not found:
         name, supply = f"vCPU {number}", text
-    return VirtualCpu(name, supply_of(supply, None))
+    return VirtualCpu(name, supply_of(supply, None, option="--on"))

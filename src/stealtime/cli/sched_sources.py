@@ -126,13 +126,14 @@ def measured_in(name: str, machine: str | None) -> "tuple[Run, MeasuredOverheads
     return run, chosen
 
 
-def supply_of(text: str, machine: str | None, is_here: bool = False) -> "Supply":
+def supply_of(text: str, machine: str | None, is_here: bool = False, option: str = "--supply") -> "Supply":
     """Read a supply, or several with ``+`` between them, each of which takes its time of what the others leave.
 
     Args:
         text: ``dedicated``, a reservation, a table of windows, or a run of which a machine was seen to get something.
         machine: Of a run.
         is_here: Whether the tasks run on this host's kernel, which takes its time, too.
+        option: That says it, for people.
 
     Raises:
         UsageError: It is none of them, or the run has several machines, and none was chosen.
@@ -142,7 +143,7 @@ def supply_of(text: str, machine: str | None, is_here: bool = False) -> "Supply"
     from stealtime.schedulability.supply import combined
 
     texts = [text] if Path(text).exists() else text.split("+")
-    supplies = [_supply_of(one.strip(), machine) for one in texts]
+    supplies = [_supply_of(one.strip(), machine, option) for one in texts]
     return combined([*supplies, *([supply_here()] if is_here else [])])
 
 
@@ -159,7 +160,7 @@ def is_this_host(name: str | None) -> bool:
     return name is not None
 
 
-def _supply_of(text: str, machine: str | None) -> "Supply":
+def _supply_of(text: str, machine: str | None, option: str) -> "Supply":
     from stealtime.schedulability.supply import parse_supply
     from stealtime.schedulability.windows import PREFIX, windows_supply
 
@@ -167,12 +168,20 @@ def _supply_of(text: str, machine: str | None) -> "Supply":
         return windows_supply(text)
     if _is_duration(text):
         raise UsageError(
-            f"--supply: {text!r} is a time alone", hint=f"a budget needs a period: {text}/PERIOD, such as 6ms/10ms"
+            f"{option}: {text!r} is a time alone", hint=f"a budget needs a period: {text}/PERIOD, such as 6ms/10ms"
         )
     is_reservation = text == "dedicated" or ("/" in text and text[:1].isdigit())
     if is_reservation:
-        return parse_supply(text)
-    return _observed(text, machine)
+        return parse_supply(text, option)
+    try:
+        return _observed(text, machine)
+    except UsageError as error:
+        if not error.message.startswith("there is no run"):
+            raise
+        raise UsageError(
+            f"{option}: {text!r} is no supply, and there is no run of that name",
+            hint="dedicated, BUDGET/PERIOD such as 6ms/10ms, windows:FILE, or a run as `stealtime ls` names it",
+        ) from None
 
 
 def _is_duration(text: str) -> bool:

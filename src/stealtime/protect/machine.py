@@ -50,9 +50,9 @@ def resolve_machine(vm: VmFile) -> MachineSpec:
 def kernel_arguments(vm: VmFile) -> list[str]:
     arguments = ["console=ttyS0", "quiet", "panic=-1", "cryptomgr.notests"]
     if vm.accelerator == "tcg":
-        # A busy host makes the guest's watchdog doubt TCG's counter (see platforms.qemu_arguments); a guest that is
-        # stopped ten times a second even more so.
-        arguments.append("tsc=reliable")
+        # A busy host makes the guest's watchdog doubt TCG's counter, and its boot the timer (see
+        # platforms.qemu_arguments); a guest that is stopped ten times a second even more so.
+        arguments += ["tsc=reliable", "no_timer_check"]
     if vm.network.address is not None:
         arguments.append(f"stealtime.address={vm.network.address}")
     if vm.network.gateway is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from stealtime.schedulability.kernel_limits import KernelLimits
 from stealtime.schedulability.overhead_seen import Uncharged, together
 from stealtime.schedulability.overheads import COLUMNS, DEFAULT_TICK_PERIOD_NS, FINER, OverheadModel, Provenance
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -71,6 +72,8 @@ class MeasuredCondition:
     """What a reader of the figures must know."""
     uncharged: Sequence[Uncharged] = ()
     """What took the CPU beside, and is in no sample that a model takes."""
+    kernel_limits: KernelLimits | None = None
+    """What the machine's kernel may take from real-time threads; None where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -271,6 +274,7 @@ def _model(
         boundaries={name: other for one in own for name, other in one.boundaries.items() if name in names},
         discards=discards,
         seed=None if drawn is None else drawn[1],
+        kernel_limits=own[0].kernel_limits,
     )
     of = statistic if drawn is None else f"{statistic} of equally many samples"
     return OverheadModel(

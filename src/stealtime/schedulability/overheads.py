@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from stealtime.schedulability.kernel_limits import KernelLimits
 from stealtime.schedulability.overhead_notes import joined, note, parted, read_notes
 from stealtime.schedulability.overhead_seen import Uncharged
 from stealtime.vocabulary import toml_errors
@@ -91,6 +92,8 @@ class Provenance:
     """What could not be measured, by reason."""
     seed: int | None = None
     """Of the draw of equally many samples; None where all samples were taken."""
+    kernel_limits: KernelLimits | None = None
+    """What the machine's kernel may take from real-time threads; a CSV does not have it."""
 
 
 @dataclass(frozen=True)

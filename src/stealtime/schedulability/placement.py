@@ -73,9 +73,6 @@ class _Prover:
     def _ask(self, supply: Supply, tasks: Sequence[TaskTable]) -> Verdict:
         if _utilization(tasks) > 1:
             return "not schedulable"
-        priorities = [task.priority for task in tasks if task.priority is not None]
-        if len(set(priorities)) < len(priorities):
-            return "not schedulable"
         self.analyses += 1
         if self.analyses > MOST_ANALYSES:
             raise _OutOfAnalysesError

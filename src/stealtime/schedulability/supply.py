@@ -152,8 +152,8 @@ def combined(supplies: Sequence[Supply]) -> Supply:
     return Supply("combined", parts=tuple(taking), has_kernel_limits=looked_at)
 
 
-def parse_supply(text: str) -> Supply:
-    """Read ``dedicated``, ``6ms/10ms`` or ``6ms/10ms/8ms``.
+def parse_supply(text: str, option: str = "--supply") -> Supply:
+    """Read ``dedicated``, ``6ms/10ms`` or ``6ms/10ms/8ms``, which an option says.
 
     Raises:
         UsageError: It is none of them, or no reservation can be so.
@@ -162,15 +162,15 @@ def parse_supply(text: str) -> Supply:
         return DEDICATED
     parts = text.split("/")
     if len(parts) not in (2, 3):
-        raise UsageError(f"--supply: {text!r} is no supply", hint=_HINT)
+        raise UsageError(f"{option}: {text!r} is no supply", hint=_HINT)
     try:
         budget, period, *deadlines = (not_longer(parse_duration_ns(part)) for part in parts)
     except ValueError as error:
-        raise UsageError(f"--supply: {error}", hint=_HINT) from None
+        raise UsageError(f"{option}: {error}", hint=_HINT) from None
     deadline = deadlines[0] if deadlines else period
     if not budget <= deadline <= period:
         raise UsageError(
-            f"--supply: {text!r} has a budget of {format_duration(budget)} within {format_duration(deadline)} "
+            f"{option}: {text!r} has a budget of {format_duration(budget)} within {format_duration(deadline)} "
             f"of every {format_duration(period)}",
             hint="the budget must be at most the deadline, and the deadline at most the period",
         )

@@ -92,6 +92,9 @@ def kernel_arguments(flavour: QemuFlavour, *, host_tsc_khz: int | None = None, t
         # TCG's counter is the host's (QEMU `cpu_get_tsc`), but a busy host makes the guest's watchdog doubt it: without
         # this the clocksource, and with it what reading the time costs, would change from boot to boot.
         arguments.append("tsc=reliable")
+        # A busy host may keep QEMU from giving ticks while the kernel counts them: "IO-APIC + timer doesn't work!" is a
+        # panic then. Under KVM the kernel leaves this check out by itself (`kvm_guest_init()`).
+        arguments.append("no_timer_check")
         if host_tsc_khz is not None:
             arguments.append(f"tsc_early_khz={host_tsc_khz}")
     if flavour.has_bulk_disk:

@@ -1,12 +1,14 @@
 """The overheads of a run, by machine and number of tasks, for ``stealtime sched``."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stealtime.report.claims.statements import JudgedStatement
+from stealtime.schedulability.kernel_limits import KernelLimits
+from stealtime.schedulability.machine_limits import limits_of
 from stealtime.schedulability.measured import MeasuredCondition, MeasuredOverheads, Unmeasured
 from stealtime.schedulability.overhead_seen import together
 from stealtime.studies.realtime.analysis.overheads import BOUNDARIES, TrialOverheads, joined, measure
@@ -27,12 +29,15 @@ class MeasuredTrials:
     of_condition: Mapping[tuple[str, int], Sequence[TrialOverheads]]
     """By machine and number of tasks, in that order."""
     unmeasured: Sequence[Unmeasured]
+    limits: Mapping[str, KernelLimits | None]
+    """By machine, what its kernel may take from real-time threads."""
 
 
 def measured_overheads(run: "Run") -> MeasuredOverheads:
     """Give what the kernels of a run took, by machine and number of tasks, and which of them did not tell."""
     measured = measured_trials(run)
     conditions = conditions_of(measured.of_condition)
+    conditions = [replace(one, kernel_limits=measured.limits.get(one.machine)) for one in conditions]
     remarks = [*tracing_sentences(run), *sentences(seed_claims(conditions))]
     return MeasuredOverheads(conditions, measured.unmeasured, remarks)
 
@@ -58,6 +63,7 @@ def measured_trials(run: "Run") -> MeasuredTrials:
     trials = [trial for trial in run.trials if trial.record.cell.probe == "rtload"]
     measured: dict[tuple[str, int], list[TrialOverheads]] = {}
     reasons: dict[tuple[str, str], int] = {}
+    limits: dict[str, KernelLimits | None] = {}
     for trial, machine in zip(trials, _machines(trials), strict=True):
         try:
             one = _measure(trial)
@@ -65,6 +71,7 @@ def measured_trials(run: "Run") -> MeasuredTrials:
             reasons[machine, error.message] = reasons.get((machine, error.message), 0) + 1
             continue
         if one is not None:
+            limits.setdefault(machine, _limits(trial))
             measured.setdefault((machine, len(trial.result(JobsOfTasks).tasks)), []).append(one)
     told = {machine for machine, _ in (*measured, *reasons)}
     for machine in _machines(trials):
@@ -75,6 +82,7 @@ def measured_trials(run: "Run") -> MeasuredTrials:
     return MeasuredTrials(
         dict(sorted(measured.items())),
         [Unmeasured(machine, count, because) for (machine, because), count in sorted(reasons.items())],
+        limits,
     )
 
 
@@ -88,6 +96,11 @@ def _measure(trial: "Trial") -> TrialOverheads | None:
     if record.state == "failed":
         raise StealtimeError("failed" if record.failure is None else f"failed: {record.failure.message}")
     return measure(trial) if record.cell.traced else None
+
+
+def _limits(trial: "Trial") -> KernelLimits | None:
+    machine = trial.record.machine
+    return None if machine is None else limits_of(machine.agent_facts)
 
 
 def _machines(trials: "Sequence[Trial]") -> list[str]:

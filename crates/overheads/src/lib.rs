@@ -14,6 +14,7 @@ mod error;
 mod flags;
 mod interference;
 mod part;
+mod requests;
 mod sample;
 mod scan;
 mod stretches;
@@ -37,7 +38,7 @@ use rustc_hash::FxHashSet;
 pub struct Found {
     /// One for each job, in the order of the jobs.
     pub chains: Chains,
-    /// In the order of CPUs, then of time.
+    /// In the order of CPUs, then of time; behind all others those of requests.
     pub samples: Vec<Sample>,
     /// What is in no sample, in the order of CPUs, then of ends.
     pub takings: Vec<Taking>,
@@ -53,6 +54,7 @@ pub fn measure(trace: &Trace<'_>, jobs: &Jobs<'_>, taken: &Stretches) -> Found {
     let scanned = scan(trace, taken, &own, &mut found.discards);
     found.chains = follow(trace, &scanned, jobs, taken, &mut found.discards);
     found.samples = scanned.samples;
+    found.samples.extend(requests::requests(trace, taken));
     found.takings = interference::interference(trace, &own);
     found
 }

@@ -19,10 +19,12 @@ pub enum SampleKind {
     SchedulingInVain,
     /// From a switch to the scheduler's exit.
     ContextSwitch,
+    /// From another CPU's wake-up of a thread to the handler of the interrupt that it sent.
+    Request,
 }
 
 impl SampleKind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Release,
         Self::Interrupt,
         Self::Tick,
@@ -30,6 +32,7 @@ impl SampleKind {
         Self::Scheduling,
         Self::SchedulingInVain,
         Self::ContextSwitch,
+        Self::Request,
     ];
 
     /// As documents call it.
@@ -42,6 +45,7 @@ impl SampleKind {
             Self::Scheduling => "scheduling",
             Self::SchedulingInVain => "scheduling_in_vain",
             Self::ContextSwitch => "context_switch",
+            Self::Request => "inter_processor_interrupt",
         }
     }
 }

@@ -77,7 +77,7 @@ pub fn scan(trace: &Trace<'_>, taken: &Stretches, own: &FxHashSet<i32>, discards
 }
 
 /// Whether a priority of the kernel is one of a real-time thread.
-fn is_real_time(priority: i16) -> bool {
+pub(crate) fn is_real_time(priority: i16) -> bool {
     priority < FIRST_ORDINARY
 }
 

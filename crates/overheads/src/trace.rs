@@ -12,6 +12,8 @@ pub struct Trace<'a> {
     pub(crate) columns: TraceColumns<'a>,
     /// Of each name, whether it is the tick's callback.
     is_tick: Vec<bool>,
+    /// Of each name, whether it is the interrupt by which another CPU has a thread run.
+    is_request: Vec<bool>,
     /// When tracing began and ended.
     pub(crate) covered: (u64, u64),
     /// The rows of each CPU, in their order.
@@ -24,6 +26,9 @@ pub struct Trace<'a> {
 
 /// The tick's callback: until Linux 6.7, 6.8 to 6.10, and since.
 const TICKS: [&str; 3] = ["tick_sched_timer", "tick_nohz_highres_handler", "tick_nohz_handler"];
+
+/// By which another CPU asks to choose anew, and by which it hands a woken thread over (`ttwu_queue_wakelist()`).
+const REQUESTS: [&str; 2] = ["reschedule", "call_function_single"];
 
 impl<'a> Trace<'a> {
     /// Checks columns once. `names` is what `name` counts, `covered` when tracing began and ended.
@@ -52,8 +57,10 @@ impl<'a> Trace<'a> {
             rows[place].push(number);
         }
         let is_tick = names.iter().map(|name| TICKS.contains(&name.as_str())).collect();
+        let is_request = names.iter().map(|name| REQUESTS.contains(&name.as_str())).collect();
         let tells_exits = columns.kind.contains(&(EventKind::ScheduleExit as u8));
-        Ok(Self { columns, is_tick, tells_exits, covered, rows, lost: lost.into_iter().map(Stretches::new).collect() })
+        let lost = lost.into_iter().map(Stretches::new).collect();
+        Ok(Self { columns, is_tick, is_request, tells_exits, covered, rows, lost })
     }
 
     pub(crate) fn kind(&self, row: usize) -> EventKind {
@@ -63,8 +70,16 @@ impl<'a> Trace<'a> {
 
     /// Whether a timer's row is about the tick.
     pub(crate) fn is_tick(&self, row: usize) -> bool {
-        let name = usize::try_from(self.columns.name[row]).ok();
-        name.and_then(|name| self.is_tick.get(name)).copied().unwrap_or(false)
+        self.is_named(row, &self.is_tick)
+    }
+
+    /// Whether a vector's row is about another CPU's request.
+    pub(crate) fn is_request(&self, row: usize) -> bool {
+        self.is_named(row, &self.is_request)
+    }
+
+    fn is_named(&self, row: usize, so: &[bool]) -> bool {
+        usize::try_from(self.columns.name[row]).ok().and_then(|name| so.get(name)).copied().unwrap_or(false)
     }
 
     /// Whether events of another CPU were lost within a stretch of time.

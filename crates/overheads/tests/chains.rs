@@ -252,6 +252,40 @@ fn a_hole_ends_pairs_and_chains_on_its_cpu_and_marks_them_on_others() {
 }
 
 #[test]
+fn a_request_counts_from_the_wake_up_on_another_cpu_to_the_handler() {
+    let requests = |history: &History| {
+        let samples = history.measure().samples.into_iter().filter(|one| one.kind == SampleKind::Request);
+        samples.map(|one| (one.cpu, one.thread, one.start, one.duration, one.flags)).collect::<Vec<_>>()
+    };
+    let asked = || {
+        let mut history = History::new();
+        history.request(2_000, 2_300, TASK, 49);
+        history
+    };
+    assert_eq!(requests(&asked()), [(0, TASK, 2_000, 300, Flags::REAL_TIME)]);
+    // One request serves a second wake-up.
+    let mut twice = asked();
+    twice.insert((2_100, 1, EventKind::Waking, 0, 0, TASK + 1, 49, u32::MAX));
+    assert_eq!(requests(&twice).len(), 1);
+    // An interrupt comes first.
+    let mut late = asked();
+    late.insert((2_200, 0, EventKind::VectorEntry, 0, 236, 0, 0, u32::MAX));
+    assert_eq!(requests(&late), [(0, TASK, 2_000, 300, Flags::REAL_TIME | Flags::INTERRUPTED)]);
+    // The idle CPU looked by itself; one as urgent runs; it is not known what happened; an ordinary thread.
+    let without = |row| {
+        let mut history = asked();
+        history.insert(row);
+        requests(&history)
+    };
+    assert_eq!(without((2_150, 0, EventKind::Switch, 0, 0, TASK, 49, u32::MAX)), []);
+    assert_eq!(without((1_500, 0, EventKind::Switch, 0, 0, TASK + 1, 49, u32::MAX)), []);
+    assert_eq!(without((2_150, 0, EventKind::Lost, 0, 7, 0, 0, 0)), []);
+    let mut ordinary = History::new();
+    ordinary.request(2_000, 2_300, TASK, 120);
+    assert_eq!(requests(&ordinary), []);
+}
+
+#[test]
 fn the_order_of_rows_of_different_cpus_changes_nothing() {
     let mut history = History::new();
     history.release_and_run(TASK, Moments::FINE);

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stealtime.schedulability.kernel_limits import KernelLimits
 from stealtime.schedulability.overhead_seen import Uncharged, together
-from stealtime.schedulability.overheads import COLUMNS, DEFAULT_TICK_PERIOD_NS, FINER, OverheadModel, Provenance
+from stealtime.schedulability.overheads import COLUMNS, DEFAULT_TICK_PERIOD_NS, NOT_EVERYWHERE, OverheadModel, Provenance
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 if TYPE_CHECKING:
@@ -210,8 +210,8 @@ def _refuse_none(source: str, conditions: Sequence[MeasuredCondition]) -> None:
 
 
 def _refuse_lacking(source: str, conditions: Sequence[MeasuredCondition]) -> None:
-    # Of kernels that do not tell the finer ones, the coarser hold them.
-    for name in (name for name in COLUMNS.values() if name not in FINER):
+    # Of kernels that do not tell the finer ones, the coarser hold them; a request of another CPU is charged by wish.
+    for name in (name for name in COLUMNS.values() if name not in NOT_EVERYWHERE):
         lacking = [one for one in conditions if _count(one, name) == 0]
         if not lacking or (len(lacking) == len(conditions) and name not in _NEEDED):
             continue

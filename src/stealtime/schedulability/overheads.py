@@ -46,6 +46,9 @@ no sample of a job is of: what is charged is the longer one."""
 FINER = ("finer_scheduling", "finer_context_switch")
 """What only kernels with ``sched_entry_tp`` and ``sched_exit_tp`` tell."""
 
+NOT_EVERYWHERE = (*FINER, "inter_processor_interrupt")
+"""What not every machine and number of tasks has: a thread of one CPU may never be woken by another."""
+
 COUNT_COLUMN = "TASK-COUNT"
 _OTHER_COLUMNS = {"LOCK", "UNLOCK", "READ-LOCK", "READ-UNLOCK", "SYSCALL-IN", "SYSCALL-OUT"}
 """Of SchedCAT too, about locks and system calls, which no analysis here charges."""

@@ -9,6 +9,8 @@ pub type Row = (u64, u16, EventKind, i32, i64, i32, i16, u32);
 /// The names of callbacks.
 pub const CALLBACK: u32 = 0;
 pub const TICK: u32 = 1;
+/// And of a vector.
+pub const RESCHEDULE: u32 = 2;
 
 /// The address of a timer.
 pub const TIMER: i64 = 0x1000;
@@ -136,6 +138,13 @@ impl History {
         self.rows.sort_by_key(|row| row.0);
     }
 
+    /// A thread on CPU 0 is woken by CPU 1, whose request's handler begins later.
+    pub fn request(&mut self, waking: u64, entry: u64, thread: i32, priority: i16) {
+        self.insert((waking, 1, EventKind::Waking, 0, 0, thread, priority, u32::MAX));
+        self.insert((entry, 0, EventKind::VectorEntry, 0, 253, 0, 0, RESCHEDULE));
+        self.insert((entry + 20, 0, EventKind::VectorExit, 0, 253, 0, 0, u32::MAX));
+    }
+
     /// Puts a row where its time belongs, after those of the same time.
     pub fn insert(&mut self, row: Row) {
         let place = self.rows.partition_point(|other| other.0 <= row.0);
@@ -165,7 +174,7 @@ impl History {
             priority: &column(rows, |row| row.6),
             name: &column(rows, |row| row.7),
         };
-        let names = ["hrtimer_wakeup".to_owned(), "tick_nohz_handler".to_owned()];
+        let names = ["hrtimer_wakeup", "tick_nohz_handler", "reschedule"].map(str::to_owned);
         let trace = Trace::new(columns, &names, self.covered)?;
         let job = |of: fn(&(i32, u64, u64, u64)) -> u64| self.jobs.iter().map(of).collect::<Vec<_>>();
         let threads: Vec<i32> = self.jobs.iter().map(|job| job.0).collect();

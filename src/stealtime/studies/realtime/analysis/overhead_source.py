@@ -133,6 +133,16 @@ def _unseen(trials: Sequence[TrialOverheads]) -> list[str]:
     ]
 
 
+def _no_requests(trials: Sequence[TrialOverheads]) -> list[str]:
+    """Say why there is no inter-processor interrupt."""
+    if any(len(trial.series["inter_processor_interrupt"].ns) for trial in trials):
+        return []
+    return [
+        "inter-processor interrupts: not measured, because no other CPU woke a real-time thread here while a less "
+        "urgent one ran"
+    ]
+
+
 def _condition(machine: str, tasks: int, trials: Sequence[TrialOverheads]) -> MeasuredCondition:
     discards: dict[str, int] = {}
     for trial in trials:
@@ -149,5 +159,5 @@ def _condition(machine: str, tasks: int, trials: Sequence[TrialOverheads]) -> Me
         discards={name: count for name, count in discards.items() if count},
         tick_period_ns=min(periods, default=None),
         uncharged=together(trial.uncharged for trial in trials),
-        remarks=(*_unseen(trials), *(f"when the host took the CPU is not known: {why}" for why in unknown)),
+        remarks=(*_unseen(trials), *_no_requests(trials), *(f"when the host took the CPU is not known: {why}" for why in unknown)),
     )

@@ -85,6 +85,7 @@ class TrialOverheads:
             "finer_context_switch": self._of_pairs("context_switch", "real_time"),
             "scheduling_in_vain": self._of_pairs("scheduling_in_vain"),
             "preemption": self._of_jobs(("preemption",), followed),
+            "inter_processor_interrupt": self._of_pairs("inter_processor_interrupt"),
         }
 
     @property

@@ -171,8 +171,20 @@ def test_the_command_finds_the_tasks_of_a_program_that_runs(tmp_path: Path) -> N
 
 def test_a_program_that_asks_for_too_much_is_not_schedulable() -> None:
     load = ("stealtime-agent", "rtload", "--work", "100", "-a", str(CPU), "-D", "30s")
-    told = stealtime("sched", "verify", "--for", "2s", *load, "1400us/2ms", "2ms/5ms", code=3)
+    told = stealtime("sched", "verify", "--no-measure", "--for", "2s", *load, "1400us/2ms", "2ms/5ms", code=3)
     assert told.startswith("not schedulable: "), told
+
+
+@pytest.mark.truth
+def test_overheads_that_nobody_gave_are_measured_on_another_cpu() -> None:
+    load = ("stealtime-agent", "rtload", "-a", str(CPU), "-D", "30s", "1ms/500ms")
+    ended = subprocess.run(
+        [*STEALTIME, "sched", "verify", "--for", "3s", "--json", *load], capture_output=True, text=True, check=False
+    )
+    told = json.loads(ended.stdout)
+    assert told["overheads"].startswith("native (worst) of "), (told, ended.stderr)
+    assert {one["overhead"] for one in told["analysis"]["cpus"][0]["overheads"]} > {"event_latency", "release"}
+    assert any(f"measured on CPU {1 - CPU}" in note or "another one than" in note for note in told["notes"])
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])

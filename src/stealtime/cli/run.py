@@ -207,7 +207,7 @@ def run(
         return
     moments: list[Moment] = []
     order = replace(order, on_hit=partial(explain, moments, at_threshold.on_threshold_run))
-    finished = _measure(order, course.junit, wait=course.wait)
+    finished = measure_order(order, course.junit, wait=course.wait)
     code = _conclude(finished, order, course.junit, course.json)
     raise typer.Exit(weightiest(code, tell_moments(moments, finished)))
 
@@ -321,7 +321,7 @@ async def _prepare(order: "Order") -> "Prepared":
         return await prepare(order)
 
 
-def _measure(order: "Order", junit: Path | None, *, wait: bool) -> "Finished":
+def measure_order(order: "Order", junit: Path | None, *, wait: bool) -> "Finished":
     """Prepare and measure; an interruption ends in one sentence and how to go on."""
     try:
         return asyncio.run(_prepare_and_execute(order, junit, wait=wait))

@@ -1,6 +1,7 @@
 """``stealtime sched extract`` and ``sched verify``: the tasks of a running program."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,7 +96,8 @@ def verify(
         typer.Option(
             "--overheads",
             metavar="FILE|RUN",
-            help="What the kernel takes: CSV, TOML, or a run that measured this machine.  [default: not measured]",
+            help="What the kernel takes: CSV, TOML, or a run that measured this machine.  [default: measured after "
+            "watching, for some seconds]",
             autocompletion=completion.runs,
         ),
     ] = None,
@@ -106,12 +108,20 @@ def verify(
             "--supply", metavar="SUPPLY", help="dedicated, or the share of a vCPU: BUDGET/PERIOD[/DEADLINE], or a run."
         ),
     ] = "dedicated",
+    measures: Annotated[
+        bool,
+        typer.Option(
+            "--measure/--no-measure",
+            help="Measure the kernel's overheads where none are given: natively on a CPU that the program leaves free. "
+            "Without, what interrupts took of its jobs is charged as it was seen.",
+        ),
+    ] = True,
     json: AsJson = False,
 ) -> None:
     """Watch a program, and say whether its tasks meet their deadlines and what would break that first.
 
     A trace tells no deadlines: each is one period, or what SCHED_DEADLINE declares. With the overheads of a run those
-    of --machine are taken.
+    of --machine are taken. Without --overheads they are measured after watching, by tasks of our own.
 
         stealtime sched verify --for 1m --overheads last $(pgrep engine)
 
@@ -119,6 +129,7 @@ def verify(
     judged, and the output says why.
     """
     from stealtime.cli.output import data_console, print_document
+    from stealtime.cli.own_overheads import measure_own
     from stealtime.cli.sched_sources import only_one, overheads_to_analyze, supply_of
     from stealtime.extraction.extracting import extract as extract_tasks
     from stealtime.extraction.terminal import VerifyPage
@@ -132,7 +143,14 @@ def verify(
     is_run = overheads is not None and Path(overheads).suffix.lower() not in (".csv", ".toml")
     model, _ = only_one(str(overheads), overheads_to_analyze(overheads, machine if is_run else None, statistic))
     terms = Terms(overheads=model, supply=supply_of(supply, machine))
-    document = verify_tasks(extract_tasks(watch_program(order)), terms)
+    extracted = extract_tasks(watch_program(order))
+    how = None
+    if overheads is None and measures and extracted.task_file is not None:
+        real_time = [task for task in extracted.tasks if task.excluded is None]
+        busy = sorted({cpu for task in real_time for cpu in task.cpus})
+        found, how = measure_own(machine, len(real_time), busy)
+        terms = terms if found is None else replace(terms, overheads=found)
+    document = verify_tasks(extracted, terms, how)
     if json:
         print_document(document)
     else:

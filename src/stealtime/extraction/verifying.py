@@ -30,12 +30,13 @@ class Found:
     cpu: CpuDocument | None = None
 
 
-def verify(extracted: ExtractDocument, terms: Terms) -> VerifyDocument:
+def verify(extracted: ExtractDocument, terms: Terms, how_measured: str | None = None) -> VerifyDocument:
     """Analyse the tasks that were found.
 
     Args:
         extracted: Of :func:`stealtime.extraction.extracting.extract`.
         terms: Overheads and supply; the policy is that of the threads.
+        how_measured: How this command measured overheads, or why it did not; None where it did not try.
     """
     found = _verify(extracted, terms)
     words = {ExitCode.FINE: "schedulable", ExitCode.THRESHOLD: "not schedulable"}
@@ -47,7 +48,7 @@ def verify(extracted: ExtractDocument, terms: Terms) -> VerifyDocument:
         cost_factor=None if found.cpu is None else found.cpu.cost_factor,
         dominant_overhead=None if found.cpu is None else found.cpu.dominant_overhead,
         overheads=terms.overheads.source if is_measured else NOT_MEASURED,
-        notes=tuple(_notes(extracted, terms, is_measured)),
+        notes=tuple(_notes(extracted, how_measured, is_measured)),
         analysis=found.analysis,
         extracted=extracted,
     )
@@ -212,13 +213,16 @@ def _dominant(cpu: CpuDocument) -> str:
     return f"; of the overheads {name} ({notation.duration(one.overhead_ns)}) takes most{margin}"
 
 
-def _notes(extracted: ExtractDocument, terms: Terms, is_measured: bool) -> Iterator[str]:
+def _notes(extracted: ExtractDocument, how_measured: str | None, is_measured: bool) -> Iterator[str]:
     yield "costs, jitter and overheads are the worst that was seen: a longer watch may see worse"
     yield "only this program's threads are analysed; threads of others with a higher priority are not charged"
+    if is_measured and how_measured is not None:
+        yield f"overheads: {how_measured}"
     if not is_measured:
+        because = "" if how_measured is None else f", because {how_measured}"
         yield (
-            "overheads: not measured; the most that interrupts took of a job, and the latest release, are charged as "
-            "seen. `stealtime run` with rtload and tracing measures them: --overheads RUN"
+            f"overheads: not measured{because}; the most that interrupts took of a job, and the latest release, are "
+            "charged as seen. `stealtime run` with rtload and tracing measures them: --overheads RUN"
         )
     if extracted.quiet_threads:
         yield f"nothing is known of threads that began no job: {', '.join(extracted.quiet_threads)}"

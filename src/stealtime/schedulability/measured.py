@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from stealtime.schedulability.kernel_limits import KernelLimits
 from stealtime.schedulability.overhead_seen import Uncharged, together
-from stealtime.schedulability.overheads import COLUMNS, DEFAULT_TICK_PERIOD_NS, NOT_EVERYWHERE, OverheadModel, Provenance
+from stealtime.schedulability.overheads import (
+    COLUMNS,
+    DEFAULT_TICK_PERIOD_NS,
+    NOT_EVERYWHERE,
+    OverheadModel,
+    Provenance,
+)
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 if TYPE_CHECKING:

@@ -159,5 +159,9 @@ def _condition(machine: str, tasks: int, trials: Sequence[TrialOverheads]) -> Me
         discards={name: count for name, count in discards.items() if count},
         tick_period_ns=min(periods, default=None),
         uncharged=together(trial.uncharged for trial in trials),
-        remarks=(*_unseen(trials), *_no_requests(trials), *(f"when the host took the CPU is not known: {why}" for why in unknown)),
+        remarks=(
+            *_unseen(trials),
+            *_no_requests(trials),
+            *(f"when the host took the CPU is not known: {why}" for why in unknown),
+        ),
     )

@@ -3,11 +3,16 @@
 //! T. P. Baker, "Stack-Based Scheduling of Realtime Processes" (Real-Time Systems 3(1), 1991); the demand test with
 //! blocking as S. Baruah has it, "Resource Sharing in EDF-Scheduled Systems: A Closer Look" (RTSS 2006): in a window
 //! of length L, besides the jobs that are due, one critical section of a job that is due later.
+//!
+//! What blocks by a time alone may belong to anybody, however late that is due: it counts in every window in which the
+//! blocked job may be due, up to the longest busy period with it. After that period everything that came before is
+//! done, so that no longer window begins with the last moment before a miss at which nothing was left.
 
 use crate::analysis::Question;
 use crate::edf_windows::Window;
 use crate::error::{Error, MOST_STEPS};
 use crate::overheads::Interrupts;
+use crate::task::Task;
 
 /// From windows of `from_ns` on, until those of the next level, jobs may be blocked for `blocking_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +26,7 @@ pub struct BlockingLevel {
 pub struct BlockedQuestion<'a> {
     /// Its tasks have no blocking of their own.
     pub question: Question<'a>,
-    /// In order of `from_ns`; none before the first, and the last has no blocking.
+    /// In order of `from_ns`; none before the first. The last holds for all longer windows.
     pub levels: &'a [BlockingLevel],
 }
 
@@ -53,7 +58,10 @@ impl BlockedQuestion<'_> {
             if level.blocking_ns == 0 {
                 continue;
             }
-            let until = self.levels.get(number + 1).map_or(u64::MAX, |next| next.from_ns);
+            let until = match self.levels.get(number + 1) {
+                Some(next) => next.from_ns,
+                None => self.busy_period(level.blocking_ns)?.saturating_add(1),
+            };
             let mut window_ns = level.from_ns.max(first_due);
             while window_ns < until {
                 let demand_ns = self.demand_in(window_ns)?.checked_add(level.blocking_ns).ok_or(Error::Overflow)?;
@@ -72,6 +80,20 @@ impl BlockedQuestion<'_> {
         Ok(None)
     }
 
+    /// The longest time without an idle moment that begins with what blocks.
+    fn busy_period(&self, blocking_ns: u64) -> Result<u64, Error> {
+        let mut window_ns = 1;
+        for _ in 0..MOST_STEPS {
+            let demand_ns = sum(self.arriving_in(window_ns)?, blocking_ns)?;
+            let longer = self.question.supply.window_for(demand_ns)?;
+            if longer <= window_ns {
+                return Ok(window_ns);
+            }
+            window_ns = longer;
+        }
+        Err(Error::NotConverged { steps: MOST_STEPS, window_ns })
+    }
+
     fn jitter(&self, own_ns: u64) -> Result<u64, Error> {
         let overheads = &self.question.overheads;
         let sent = match self.question.interrupts {
@@ -83,17 +105,28 @@ impl BlockedQuestion<'_> {
     }
 
     fn demand_in(&self, window_ns: u64) -> Result<u64, Error> {
+        let due = |task: &Task, reach: u64| match reach.checked_sub(task.deadline_ns) {
+            Some(beyond) => beyond / task.period_ns + 1,
+            None => 0,
+        };
+        self.demand_of(window_ns, due)
+    }
+
+    /// What arrives in a window, whenever it is due.
+    fn arriving_in(&self, window_ns: u64) -> Result<u64, Error> {
+        self.demand_of(window_ns, |task, reach| reach.div_ceil(task.period_ns))
+    }
+
+    /// Jobs, as many of each task as told by the window with the task's jitter, and interrupts.
+    fn demand_of(&self, window_ns: u64, jobs: impl Fn(&Task, u64) -> u64) -> Result<u64, Error> {
         let overheads = &self.question.overheads;
         let switch = sum(overheads.scheduling_ns, overheads.context_switch_ns)?;
         let per_job = sum(sum(switch, switch)?, overheads.cache_preemption_ns)?;
         let mut demand = 0_u64;
         for task in self.question.tasks {
             let reach = sum(window_ns, self.jitter(task.jitter_ns)?)?;
-            if let Some(beyond) = reach.checked_sub(task.deadline_ns) {
-                let jobs = beyond / task.period_ns + 1;
-                let one = jobs.checked_mul(sum(task.cost_ns, per_job)?).ok_or(Error::Overflow)?;
-                demand = sum(demand, one)?;
-            }
+            let one = jobs(task, reach).checked_mul(sum(task.cost_ns, per_job)?).ok_or(Error::Overflow)?;
+            demand = sum(demand, one)?;
             if self.question.interrupts == Interrupts::Here && overheads.release_ns > 0 {
                 let releases = reach.div_ceil(task.period_ns);
                 demand = sum(demand, releases.checked_mul(overheads.release_ns).ok_or(Error::Overflow)?)?;

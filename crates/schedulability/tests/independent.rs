@@ -2,8 +2,11 @@
 //! and each analysis with one fault is found out.
 
 use proptest::prelude::*;
-use stealtime_schedulability::{Accounting, Demand, Error, Response, Solver, demand_verdict, edf_responses};
-use stealtime_simulator::{Random, Scale};
+use stealtime_schedulability::{
+    Accounting, BlockedQuestion, BlockingLevel, Demand, Error, Policy, Question, Response, Solver, demand_verdict,
+    edf_responses,
+};
+use stealtime_simulator::{Drawn, Pattern, Random, Scale, play};
 
 use crate::rigs::judging::{Case, Fault};
 
@@ -30,6 +33,35 @@ fn no_accepted_set_misses_and_no_bound_is_exceeded() {
     }
     // Neither all nor none, or little was judged.
     assert!(accepted.iter().all(|count| (SETS / 5..SETS * 4 / 5).contains(count)), "{accepted:?}");
+}
+
+#[test]
+fn no_set_that_is_accepted_with_blocking_under_edf_misses() {
+    let (mut accepted, mut refused_and_missed) = (0, 0);
+    for (case, mut random) in cases(SETS / 2).filter(|(case, _)| case.by_deadline && case.drawn.kernel.blocking > 0) {
+        let Drawn { specs, kernel, reservation } = &case.drawn;
+        let (tasks, supply) = (case.tasks(), case.supply());
+        let question = Question {
+            tasks: &tasks,
+            levels: &[],
+            overheads: case.overheads(),
+            interrupts: case.interrupts(),
+            policy: Policy::EarliestDeadlineFirst,
+            supply: &*supply,
+        };
+        let late = kernel.latency + if kernel.elsewhere { kernel.release + kernel.request } else { 0 };
+        let begins = specs.iter().map(|one| one.deadline.saturating_sub(one.jitter + late));
+        let levels = [BlockingLevel { from_ns: begins.min().unwrap_or(0), blocking_ns: kernel.blocking }];
+        let is_accepted = BlockedQuestion { question, levels: &levels }.is_schedulable();
+        let mut missed = false;
+        for pattern in Pattern::ALL {
+            missed |= play(specs, kernel, *reservation, true, pattern, &mut random).missed.is_some();
+        }
+        assert!(is_accepted != Ok(true) || !missed, "{case:#?}");
+        accepted += u64::from(is_accepted == Ok(true));
+        refused_and_missed += u64::from(is_accepted == Ok(false) && missed && question.is_schedulable() == Ok(true));
+    }
+    assert!(accepted > SETS / 50 && refused_and_missed > 0, "{accepted} {refused_and_missed}");
 }
 
 #[test]

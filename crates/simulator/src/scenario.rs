@@ -97,7 +97,7 @@ pub fn play(
     interrupts.sort_by_key(|one| (one.fires, place(one)));
     let section = kernel.scheduling + kernel.context_switch;
     // The background has just been chosen, and then holds the CPU.
-    let length = section + if by_deadline { 0 } else { kernel.blocking };
+    let length = section + kernel.blocking;
     let starts: Vec<(u64, u64)> = match pattern {
         _ if length == 0 => Vec::new(),
         Pattern::Random => {

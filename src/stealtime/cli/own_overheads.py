@@ -62,8 +62,8 @@ def _measure(machine: str, tasks: int, cpu: int | None, folder: Path) -> "Overhe
             "probes": [
                 {
                     "probe": "rtload",
-                    "law": "light-uniform",
-                    "k": tasks,
+                    "law": ["light-uniform"],
+                    "k": [tasks],
                     "over_utilized": "scale",
                     "polluters": 1,
                     "duration": DURATION,

@@ -183,8 +183,8 @@ def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> C
 def question_of(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int]) -> "QuestionDict":
     """Put the tasks of a CPU, in their order, as the analysis takes them; overheads in ns."""
     charged = Charged(overheads, terms.overheads.tick_period_ns, terms.interrupts)
-    # Under EDF, blocking by resources depends on the window: `levels_of_windows`.
-    blocking = [task.blocking or 0 for task in tasks] if terms.policy == "edf" else blocking_times(tasks)
+    # Under EDF, blocking depends on the window: `levels_of_windows`.
+    blocking = [0] * len(tasks) if terms.policy == "edf" else blocking_times(tasks)
     return {
         "tasks": [
             (task.cost, task.period, task.deadline_ns, task.jitter or 0, blocked)
@@ -321,7 +321,7 @@ def least_budget_of(tasks: list[TaskTable], question: "QuestionDict", period_ns:
     """
     _refuse_reservations(tasks)
     if levels_in(tasks, question):
-        raise ValueError("with critical sections under EDF the smallest budget is not searched for")
+        raise ValueError("with blocking under EDF the smallest budget is not searched for")
     return _core.least_budget(question, period_ns)
 
 
@@ -341,12 +341,12 @@ def _blocked(tasks: list[TaskTable], question: "QuestionDict", without: Judged) 
     except ValueError as error:
         return Judged("not judged", str(error), unjudged)
     if found is None:
-        because = None if without.demand is None else "critical sections count in windows of their own"
+        because = None if without.demand is None else "blocking counts in windows of its own"
         return replace(without, tasks=unjudged, demand=None, demand_because=because or without.demand_because)
     window = _window(*found)
     why = (
-        f"in a window of {wording.duration(window.window_ns)} jobs and a critical section of "
-        f"{wording.duration(window.demand_ns)} are due, and only {wording.duration(window.service_ns)} is certain"
+        f"in a window of {wording.duration(window.window_ns)} jobs and what blocks them, together "
+        f"{wording.duration(window.demand_ns)}, are due, and only {wording.duration(window.service_ns)} is certain"
     )
     return Judged("not schedulable", why, unjudged, window)
 

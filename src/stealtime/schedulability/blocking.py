@@ -45,14 +45,15 @@ def section_of_lower(lower: Sequence[TaskTable], others: Sequence[TaskTable]) ->
 def levels_of_windows(tasks: Sequence[TaskTable], overheads: Mapping[str, int]) -> list[tuple[int, int]]:
     """Give the blocking under EDF by length of the window: from which on, and how long, in ns.
 
-    In a window of length L a section of a task with D > L, in a resource that a task uses whose job may be due in L.
+    In a window of length L a section of a task with D > L, in a resource that a task uses whose job may be due in L;
+    and the longest ``blocking`` of a task whose job may be due in L, of whom that is unknown: in all longer windows.
     A job is due in a window that is shorter than D by all that makes it late; that of the latest counts for all.
 
     Args:
         tasks: In any order.
         overheads: In ns; those of :data:`LATE` count.
     """
-    if not any(task.resources for task in tasks):
+    if not any(task.resources or task.blocking for task in tasks):
         return []
     late = max(task.jitter or 0 for task in tasks) + sum(overheads.get(name, 0) for name in LATE)
     begins = [max(0, task.deadline_ns - late) for task in tasks]
@@ -64,6 +65,9 @@ def levels_of_windows(tasks: Sequence[TaskTable], overheads: Mapping[str, int]) 
             if blocker.deadline_ns > point:
                 due = [one for other, one in enumerate(tasks) if other != number and begins[other] <= point]
                 blocking = max(blocking, section_of_lower([blocker], due))
+        blocking += max(
+            (task.blocking or 0 for task, begin in zip(tasks, begins, strict=True) if begin <= point), default=0
+        )
         if not levels or levels[-1][1] != blocking:
             levels.append((point, blocking))
     return levels

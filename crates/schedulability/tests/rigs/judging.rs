@@ -248,6 +248,9 @@ impl Case {
     pub fn show(&self, ruling: &Ruling, random: &mut Random) -> Shown {
         let mut shown = Shown { longest: vec![0; ruling.bounds.len()], missed: false, contradictions: Vec::new() };
         let Drawn { specs, kernel, reservation } = &self.drawn;
+        // Under EDF it is judged by windows, and bounds no responses.
+        let blocking = if self.by_deadline { 0 } else { kernel.blocking };
+        let kernel = &Kernel { blocking, ..*kernel };
         for pattern in Pattern::ALL.into_iter().chain([Pattern::Placed]) {
             let outcome = play(specs, kernel, *reservation, self.by_deadline, pattern, random);
             shown.missed |= outcome.missed.is_some();

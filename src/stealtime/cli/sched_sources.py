@@ -176,7 +176,7 @@ def _supply_of(text: str, machine: str | None, option: str) -> "Supply":
     try:
         return _observed(text, machine)
     except UsageError as error:
-        if not error.message.startswith("there is no run"):
+        if text == "last" or not error.message.startswith("there is no run"):
             raise
         raise UsageError(
             f"{option}: {text!r} is no supply, and there is no run of that name",

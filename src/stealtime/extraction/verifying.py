@@ -10,6 +10,7 @@ from stealtime.extraction.task_set import Charged, task_set
 from stealtime.report import notation
 from stealtime.schedulability.analysis import Terms, analyze, exit_code
 from stealtime.schedulability.document import AnalysisDocument, CpuDocument
+from stealtime.schedulability.machine_limits import with_limits_of_machine
 from stealtime.schedulability.overheads import NO_OVERHEADS
 from stealtime.schedulability.task_file import TaskFile
 from stealtime.vocabulary.errors import ExitCode
@@ -79,7 +80,11 @@ def _verify(extracted: ExtractDocument, terms: Terms) -> Found:
         interrupts=terms.interrupts,
         supply=terms.supply,
     )
+    charged = with_limits_of_machine(file, of_policy)
+    of_policy = charged.terms
     analysis = analyze(file, extracted.program, of_policy)
+    if charged.remark is not None:
+        analysis = analysis.model_copy(update={"remarks": (*analysis.remarks, charged.remark)})
     code = exit_code(analysis)
     cpu = _tightest(analysis.cpus)
     if code is ExitCode.FINE and (seen := _seen_to_miss(tasks)) is not None:

@@ -69,8 +69,9 @@ def with_limits_of_machine(file: TaskFile, terms: Terms) -> Charged:
     if limits.throttling_ns is None and limits.fair_server_ns is None:
         return Charged(replace(terms, supply=replace(terms.supply, has_kernel_limits=True)))
     charged = Charged(replace(terms, supply=combined([terms.supply, limits.supply()])))
-    if terms.supply.kind != "dedicated":
-        # A kernel counts what its host takes as time of the thread that has its CPU.
+    if terms.supply.kind != "dedicated" or any(task.reservation is not None for task in file.tasks):
+        # A kernel counts what its host takes as time of the thread that has its CPU. What reservations take is no time
+        # of real-time threads, but keeps ordinary ones waiting.
         return charged
     closest = _closest(file, terms, limits)
     if closest is None:

@@ -1,10 +1,10 @@
 //! Inter-processor interrupts: from the moment that one CPU wakes a thread of another to that CPU's handler.
 //!
 //! LITMUS^RT measures `SEND_RESCHED` so, from the sender's request on; here it begins at the wake-up that leads to it,
-//! so that what the waker does in between counts. A kernel sends a request only if the thread may go first, and none to
-//! an idle CPU that looks by itself. So a wake-up counts only of a real-time thread that is more urgent than who runs on
-//! the other CPU, where the request comes before anything else is chosen there. Of several that one request serves the
-//! first counts.
+//! so that what the waker does in between counts. A kernel sends a request only if the thread may go first, and none
+//! to an idle CPU that looks by itself. So a wake-up counts only of a real-time thread that is more urgent than who
+//! runs on the other CPU, where the request comes before anything else is chosen there. Of several that one request
+//! serves the first counts.
 
 use stealtime_wire::EventKind;
 

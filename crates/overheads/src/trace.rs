@@ -60,7 +60,7 @@ impl<'a> Trace<'a> {
         let is_request = names.iter().map(|name| REQUESTS.contains(&name.as_str())).collect();
         let tells_exits = columns.kind.contains(&(EventKind::ScheduleExit as u8));
         let lost = lost.into_iter().map(Stretches::new).collect();
-        Ok(Self { columns, is_tick, is_request, tells_exits, covered, rows, lost })
+        Ok(Self { columns, is_tick, is_request, covered, rows, tells_exits, lost })
     }
 
     pub(crate) fn kind(&self, row: usize) -> EventKind {

@@ -80,11 +80,11 @@ def _verify(extracted: ExtractDocument, terms: Terms) -> Found:
         interrupts=terms.interrupts,
         supply=terms.supply,
     )
-    charged = with_limits_of_machine(file, of_policy)
-    of_policy = charged.terms
+    limited = with_limits_of_machine(file, of_policy)
+    of_policy = limited.terms
     analysis = analyze(file, extracted.program, of_policy)
-    if charged.remark is not None:
-        analysis = analysis.model_copy(update={"remarks": (*analysis.remarks, charged.remark)})
+    if limited.remark is not None:
+        analysis = analysis.model_copy(update={"remarks": (*analysis.remarks, limited.remark)})
     code = exit_code(analysis)
     cpu = _tightest(analysis.cpus)
     if code is ExitCode.FINE and (seen := _seen_to_miss(tasks)) is not None:

@@ -1,9 +1,13 @@
-"""The check in Nagios and Slurm as they are, with the files of ``contrib``, while a known disturbance goes on."""
+"""The check in Nagios, Icinga, node-problem-detector and Slurm as they are, with the files of ``contrib``.
+
+A known disturbance goes on meanwhile.
+"""
 
 import shutil
 from pathlib import Path
 
 import pytest
+from icinga_daemon import await_event, icinga
 from known_stalls import known_stalls
 from nagios_daemon import await_service, nagios
 from slurm_node import slurm
@@ -32,6 +36,21 @@ def test_nagios_shows_a_disturbance_with_its_cause(tmp_path: Path) -> None:
     assert "preempted by python" in found["plugin_output"], found
     assert found["performance_data"].startswith("max="), found
     assert "hint: " in found["long_plugin_output"], found
+
+
+@pytest.mark.truth
+def test_icinga_shows_a_disturbance_with_its_cause(tmp_path: Path) -> None:
+    written = (CONTRIB / "icinga2/stealtime.conf").read_text()
+    services = written.replace('"/usr/bin/sudo", "-n", "/usr/local/bin/stealtime-agent"', f'"{find_agent()}"')
+    assert services != written
+    host = {"stealtime_bar": BAR, "stealtime_duration": "2s", "stealtime_cpus": str(CPU)}
+    with known_stalls([CPU], STALL_NS), icinga(tmp_path, services, host) as folder:
+        found = await_event(folder, within_s=60)
+    assert found["STATE"] == "CRITICAL", found
+    assert found["OUTPUT"].startswith("STEALTIME CRITICAL - "), found
+    assert "preempted by python" in found["OUTPUT"], found
+    assert "hint: " in found["OUTPUT"], found
+    assert found["PERFORMANCE"].startswith("max="), found
 
 
 @pytest.mark.truth

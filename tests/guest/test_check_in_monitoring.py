@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from icinga_daemon import await_event, icinga
+from icinga_daemon import await_event, icinga, unpack_icinga
 from known_stalls import known_stalls
 from nagios_daemon import await_service, nagios
 from slurm_node import slurm
@@ -44,7 +44,10 @@ def test_icinga_shows_a_disturbance_with_its_cause(tmp_path: Path) -> None:
     services = written.replace('"/usr/bin/sudo", "-n", "/usr/local/bin/stealtime-agent"', f'"{find_agent()}"')
     assert services != written
     host = {"stealtime_bar": BAR, "stealtime_duration": "2s", "stealtime_cpus": str(CPU)}
-    with known_stalls([CPU], STALL_NS), icinga(tmp_path, services, host) as folder:
+    unpack_icinga(tmp_path / "unpacked")
+    folder = tmp_path / "icinga"
+    folder.mkdir()
+    with known_stalls([CPU], STALL_NS), icinga(tmp_path / "unpacked", folder, services, host):
         found = await_event(folder, within_s=60)
     assert found["STATE"] == "CRITICAL", found
     assert found["OUTPUT"].startswith("STEALTIME CRITICAL - "), found

@@ -34,20 +34,25 @@ object Host "{host}" {{
 """
 
 
-@contextmanager
-def icinga(folder: Path, services: str, variables: dict[str, str]) -> Iterator[Path]:
-    """Run it, with one host; gives the folder in which it tells what it found.
-
-    Args:
-        folder: An empty one.
-        services: Commands and services, in its language.
-        variables: Of the host.
+def unpack_icinga(unpacked: Path) -> None:
+    """Fetch it into a folder that is not there yet.
 
     Raises:
         StealtimeError: Its packages cannot be had.
     """
-    unpacked = folder / "unpacked"
     unpack_packages(resolve_packages(("icinga2-bin", "icinga2-common"), _WHAT), unpacked, _WHAT)
+
+
+@contextmanager
+def icinga(unpacked: Path, folder: Path, services: str, variables: dict[str, str]) -> Iterator[None]:
+    """Run it, with one host.
+
+    Args:
+        unpacked: Where it was fetched to.
+        folder: An empty one, in which it tells what it finds.
+        services: Commands and services, in its language.
+        variables: Of the host.
+    """
     lines = "\n".join(f'  vars.{name} = "{value}"' for name, value in variables.items())
     settings = folder / "icinga2.conf"
     settings.write_text(_SETTINGS.format(host=_HOST, folder=folder, variables=lines) + services)
@@ -62,7 +67,7 @@ def icinga(folder: Path, services: str, variables: dict[str, str]) -> Iterator[P
     log = (folder / "output").open("w")
     process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
     try:
-        yield folder
+        yield
     finally:
         process.terminate()
         process.wait(timeout=20)

@@ -15,11 +15,11 @@ unpack() {
     install -m 644 "$tree"/wheel/stealtime/protect/libstealtime_pagetrack*.so "$tree/lib/libstealtime_pagetrack.so"
 }
 
-# The units of `stealtime protect systemd`, for a `stealtime` that lies where systemd looks for programs (such as
+# All units of the tool, for a `stealtime` that lies where systemd looks for programs (such as
 # /usr/local/bin), with replicator and library of this package.
 units() {
     local unit
-    for unit in src/stealtime/protect/units/*.service; do
+    for unit in src/stealtime/*/units/*.service; do
         sed -e 's|@STEALTIME@|stealtime|' -e '/^\[Service\]/a\
 Environment=STEALTIME_REPLICATOR=/usr/bin/stealtime-replicator\
 Environment=STEALTIME_PAGETRACK=/usr/lib/stealtime/libstealtime_pagetrack.so' \

@@ -40,7 +40,10 @@ CATALOGUE = Catalogue(
         "roundtrip": ProbeFigures(RoundTrips, {**_TRIPS, **_OF_BOTH}),
     },
     tables=(
-        FigureTable("When its host dies", (*_FAILOVER, "acknowledged", "wrong", "connections_lost"), short=("silence_tcp_ns", "silence_udp_ns", "fault_to_running_ns", "wrong", "connections_lost"),
+        FigureTable(
+            "When its host dies",
+            (*_FAILOVER, "acknowledged", "wrong", "connections_lost"),
+            short=("silence_tcp_ns", "silence_udp_ns", "fault_to_running_ns", "wrong", "connections_lost"),
         ),
         FigureTable("Round trips of the client", tuple(_TRIPS), short=tuple(_TRIPS)),
         FigureTable(

@@ -227,7 +227,11 @@ CATALOGUE = Catalogue(
     },
     tables=(
         FigureTable("The most registrations a second without a failure", ("rate_per_s",), short=("rate_per_s",)),
-        FigureTable("The most sessions a second without a failure, each established and ended", ("sessions_per_s",), short=("sessions_per_s",)),
+        FigureTable(
+            "The most sessions a second without a failure, each established and ended",
+            ("sessions_per_s",),
+            short=("sessions_per_s",),
+        ),
         FigureTable(
             "Phones that register",
             ("offered_per_s", "median_ns", "p99_ns", "kept_percent", "sent", "unanswered", "retransmissions"),

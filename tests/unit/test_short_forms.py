@@ -1,6 +1,7 @@
 """What ``run`` and ``show`` print of each study: it fits 80 columns and leaves room for the answer, heads are whole."""
 
 import io
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import call_cells
@@ -28,7 +29,7 @@ def telephony() -> list[CellFigures]:
     return [*telephony_cells.some_cells(), *call_cells.call_cells()]
 
 
-STUDIES = {
+STUDIES: dict[str, tuple[Callable[[], Sequence[CellFigures]], list[str], str]] = {
     "stretch": (stretch, ["against native", "most of the lost seconds"], "waiting for a CPU of the host"),
     "realtime": (realtime_pictures.cells, ["missed", "the most urgent"], "5.0 % (4.0 % to 6.0 %)"),
     "telephony": (telephony, ["registration rate", "offered", "acknowledged"], "12,800/s"),

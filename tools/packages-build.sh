@@ -3,7 +3,6 @@
 set -euo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"
-cargo_deb=3.8.0
 
 if ! cmp --silent packaging/requirements.txt .tools/packaging/installed; then
     rm -rf .tools/packaging
@@ -12,8 +11,6 @@ if ! cmp --silent packaging/requirements.txt .tools/packaging/installed; then
         .tools/uv/bin/uv pip install --python .tools/packaging/bin/python --requirement packaging/requirements.txt
     cp packaging/requirements.txt .tools/packaging/installed
 fi
-[[ "$(.tools/cargo/bin/cargo-deb --version 2>/dev/null)" == "$cargo_deb" ]] ||
-    step "install cargo-deb" cargo install --quiet --locked --root .tools/cargo "cargo-deb@$cargo_deb"
 
 tools/packages-wheel.sh
 tools/packages-deb.sh

@@ -3,24 +3,23 @@
 set -euo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"
-export PATH="$PWD/.tools/cargo/bin:$PATH"
 tree=$PWD/dist/packages/tree
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 
 unpack() {
     rm -rf "$tree"
-    mkdir -p "$tree"/{bin,lib,units,scripts,wheel}
+    mkdir -p "$tree"/{bin,lib,units,wheel}
     .tools/uv/bin/uv run --no-project python -m zipfile -e dist/packages/stealtime-*.whl "$tree/wheel"
     install -m 755 "$tree"/wheel/stealtime-*.data/scripts/stealtime-{agent,replicator} "$tree/bin"
     install -m 644 "$tree"/wheel/stealtime/protect/libstealtime_pagetrack*.so "$tree/lib/libstealtime_pagetrack.so"
 }
 
-# The units of `stealtime protect systemd`, for a `stealtime` that lies where systemd looks for programs (such as
+# All units of the tool, for a `stealtime` that lies where systemd looks for programs (such as
 # /usr/local/bin), with replicator and library of this package.
 units() {
     local unit
-    for unit in src/stealtime/protect/units/*.service; do
+    for unit in src/stealtime/*/units/*.service; do
         sed -e 's|@STEALTIME@|stealtime|' -e '/^\[Service\]/a\
 Environment=STEALTIME_REPLICATOR=/usr/bin/stealtime-replicator\
 Environment=STEALTIME_PAGETRACK=/usr/lib/stealtime/libstealtime_pagetrack.so' \
@@ -34,25 +33,26 @@ man_pages() {
     tools/packages-man.sh .venv/bin/stealtime dist/packages/man
 }
 
-# changelog PACKAGE: Debian's form, which refers to ours.
+# Debian's form, which refers to ours.
 changelog() {
     local version
     version=$(sed -n '/^\[workspace.package\]/,/^version/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-    {
-        printf '%s (%s-1) unstable; urgency=medium\n\n' "$1" "$version"
-        printf '  * stealtime %s: CHANGELOG.md of the source has what is new.\n\n' "$version"
-        printf ' -- %s  %s\n' "stealtime maintainers <maintainers@stealtime.invalid>" \
-            "$(date -Ru --date="@$SOURCE_DATE_EPOCH")"
-    } >"$tree/$1.changelog"
+    printf 'stealtime (%s) unstable; urgency=medium\n\n' "$version"
+    printf '  * CHANGELOG.md of the source has what is new.\n\n'
+    printf ' -- %s  %s\n' "stealtime maintainers <maintainers@stealtime.invalid>" \
+        "$(date -Ru --date="@$SOURCE_DATE_EPOCH")"
+}
+
+build() {
+    cp -r packaging/debian "$tree"
+    changelog >"$tree/debian/changelog"
+    (cd "$tree" && dpkg-buildpackage --build=binary --no-sign)
+    rm -f dist/packages/*.{buildinfo,changes}
 }
 
 step "unpack the wheel" unpack
 step "make units" units
 step "make man pages" man_pages
 rm -f dist/packages/*.deb
-for package in stealtime-agent stealtime-replicator; do
-    changelog "$package"
-    step "build the deb of $package" cargo deb --no-build --no-strip --package "$package" \
-        --target x86_64-unknown-linux-gnu --output dist/packages/
-done
+step "build the debs" build
 ls dist/packages/*.deb

@@ -108,7 +108,7 @@ _LOOK = """() => {
     .filter((box) => box.scrollWidth > box.clientWidth + 1);
   const cutColumns = scrolling
     .map((box) => `${box.getAttribute("aria-label")}: ${box.scrollWidth} in ${box.clientWidth} px`);
-  const unfoldedColumns = cutColumns.filter((_, index) => !scrolling[index].closest("details"));
+  const unfoldedColumns = cutColumns.filter((_, index) => !scrolling[index].closest("details[data-was-folded]"));
   const pictures = [...document.querySelectorAll("svg[role=img], .plot, .dots")].filter(isShown)
     .filter((one) => !one.parentElement.closest("svg, .plot"));
   const nameOf = (one) => (one.getAttribute("aria-label") ?? one.getAttribute("class") ?? one.tagName).slice(0, 60);

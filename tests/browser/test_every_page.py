@@ -23,7 +23,12 @@ STATES: tuple[tuple[tuple[int, int], Scheme], ...] = (
 JUDGED_BY_AXE = ((NARROW, "dark"), (WIDE, "light"))
 FIRST_PX = {WIDE: 160, NARROW: 90}
 """So much of the first picture is to be seen without scrolling, or all of it."""
-UNFOLD = "() => { for (const one of document.querySelectorAll('details')) one.open = true; }"
+UNFOLD = """() => {
+  for (const one of document.querySelectorAll('details:not([open])')) {
+    one.open = true;
+    one.dataset.wasFolded = '';
+  }
+}"""
 NEXT_FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 DRAW_ALL = """async () => {
   for (const one of document.querySelectorAll(".plot")) if (one.figure) await one.figure.draw();

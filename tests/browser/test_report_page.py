@@ -18,6 +18,8 @@ pytestmark = pytest.mark.browser
 
 HOSTILE = '</script><script>window.injected = 1</script><img src="x" onerror="window.injected = 2">'
 TIME_FIGURE = '[data-figure="time"][data-group="group-0"]'
+PAPER_PX = 718
+"""Between the least margins of A4."""
 PLATFORMS = ["native", "uml", "qemu-tcg-emulated", "qemu-tcg-paravirt"]
 
 
@@ -227,6 +229,14 @@ def test_printing_draws_every_figure(page: Page, observed: Observed) -> None:
     undrawn = page.evaluate("[...document.querySelectorAll('.plot')].filter((plot) => !plot.data).length")
     assert undrawn == 0
     assert observed.complaints == []
+
+
+def test_figures_are_as_wide_as_paper_while_they_are_printed_and_as_the_window_afterwards(page: Page) -> None:
+    widths = "() => [...document.querySelectorAll('.plot .main-svg:first-child')].map((one) => one.clientWidth)"
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    wait_until(page, f"({widths})().every((width) => width <= {PAPER_PX})")
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    wait_until(page, f"Math.max(...({widths})()) > {PAPER_PX}")
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])

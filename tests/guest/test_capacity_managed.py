@@ -4,17 +4,15 @@ import asyncio
 import json
 import os
 import pwd
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from libvirt_daemon import Libvirt, libvirt_session, require, wait_for
 from machines import needs_root
 
 from stealtime.capacity.collector import Collector
@@ -28,7 +26,6 @@ from stealtime.vocabulary.readings import Absent
 pytestmark = [pytest.mark.guest, needs_root]
 
 STEALTIME = str(Path(sys.executable).parent / "stealtime")
-WITHIN_S = 20.0
 DOMAIN = """
 <domain type='qemu'>
   <name>{name}</name>
@@ -43,57 +40,10 @@ DOMAIN = """
 """
 
 
-def require(program: str, package: str) -> str:
-    # Servers are not on everybody's PATH.
-    found = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin")
-    if found is None:
-        pytest.skip(f"the program {program} is not installed (package {package})")
-    return found
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} within {WITHIN_S:g} s"
-        time.sleep(0.05)
-
-
-@dataclass
-class Libvirt:
-    """A daemon of our own for the sessions of a user without rights."""
-
-    home: Path
-    as_user: list[str]
-    """Runs a program as that user, in the daemon's session."""
-
-    def virsh(self, *words: str) -> str:
-        argv = [*self.as_user, "virsh", "--quiet", "--connect", "qemu:///session", *words]
-        ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
-
-
 @pytest.fixture
 def libvirt() -> Iterator[Libvirt]:
-    setpriv, daemon = require("setpriv", "util-linux"), require("libvirtd", "libvirt-daemon")
-    require("virsh", "libvirt-clients")
-    user = pwd.getpwnam("nobody")
-    # Not below pytest's folder, into which only root may look.
-    with tempfile.TemporaryDirectory(prefix="stealtime-libvirt-") as name:
-        home = Path(name)
-        (home / "run").mkdir(mode=0o700)
-        for folder in (home, home / "run"):
-            os.chown(folder, user.pw_uid, user.pw_gid)
-        rights = [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
-        surroundings = [f"PATH={os.environ['PATH']}", f"HOME={home}", f"XDG_RUNTIME_DIR={home / 'run'}"]
-        as_user = [setpriv, *rights, "env", "--ignore-environment", *surroundings]
-        process = subprocess.Popen([*as_user, daemon], stderr=subprocess.PIPE)
-        try:
-            wait_for((home / "run/libvirt/libvirt-sock").exists, "libvirtd listens")
-            yield Libvirt(home, as_user)
-        finally:
-            process.terminate()
-            process.communicate(timeout=30)
+    with libvirt_session() as session:
+        yield session
 
 
 def of_domain(collector: Collector, name: str) -> GuestSample | None:
@@ -105,17 +55,15 @@ def delays_ns(libvirt: Libvirt, domain: str) -> list[int]:
     return [int(told[f"vcpu.{number}.delay"]) for number in range(2)]
 
 
+@pytest.mark.truth
 def test_a_domain_of_libvirt_is_found_by_its_name_and_judged(libvirt: Libvirt, tell: Callable[[str], None]) -> None:
     name = f"stealtime-{os.getpid()}"
-    file = libvirt.home / "domain.xml"
-    file.write_text(DOMAIN.format(name=name, qemu=require("qemu-system-x86_64", "qemu-system-x86")))
-    libvirt.virsh("create", str(file))
-    try:
-        with Collector() as collector:
-            wait_for(lambda: (one := of_domain(collector, name)) is not None and one.unreadable is None, "it is found")
-            before = delays_ns(libvirt, name)
-            found = of_domain(collector, name)
-            after = delays_ns(libvirt, name)
+    description = DOMAIN.format(name=name, qemu=require("qemu-system-x86_64", "qemu-system-x86"))
+    with libvirt.domain(name, description), Collector() as collector:
+        wait_for(lambda: (one := of_domain(collector, name)) is not None and one.unreadable is None, "it is found")
+        before = delays_ns(libvirt, name)
+        found = of_domain(collector, name)
+        after = delays_ns(libvirt, name)
         assert found is not None
         vcpus = {thread.vcpu: found.counts[thread.tid] for thread in found.threads if thread.vcpu is not None}
         assert sorted(vcpus) == [0, 1]
@@ -128,8 +76,6 @@ def test_a_domain_of_libvirt_is_found_by_its_name_and_judged(libvirt: Libvirt, t
         argv = [STEALTIME, "advise", "--for", "10s", "--json"]
         ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
         (told,) = [one for one in json.loads(ended.stdout)["guests"] if one["name"] == name]
-    finally:
-        libvirt.virsh("destroy", name)
     tell(f"libvirt: {told['name']} ({told['kind']}) {told['verdict']}; {told['because']}")
     assert told["kind"] == "qemu"
     assert "value" in told["figures"]["vcpu_run_percent of vCPU 1"]

@@ -1,11 +1,16 @@
-"""The check in Nagios and Slurm as they are, with the files of ``contrib``, while a known disturbance goes on."""
+"""The check in Nagios, Icinga, node-problem-detector and Slurm as they are, with the files of ``contrib``.
+
+A known disturbance goes on meanwhile.
+"""
 
 import shutil
 from pathlib import Path
 
 import pytest
+from icinga_daemon import await_event, icinga, unpack_icinga
 from known_stalls import known_stalls
 from nagios_daemon import await_service, nagios
+from node_problem_detector import PROGRAM, node_problem_detector
 from slurm_node import slurm
 from traced_cpu import traced_cpu
 
@@ -32,6 +37,37 @@ def test_nagios_shows_a_disturbance_with_its_cause(tmp_path: Path) -> None:
     assert "preempted by python" in found["plugin_output"], found
     assert found["performance_data"].startswith("max="), found
     assert "hint: " in found["long_plugin_output"], found
+
+
+@pytest.mark.truth
+def test_icinga_shows_a_disturbance_with_its_cause(tmp_path: Path) -> None:
+    written = (CONTRIB / "icinga2/stealtime.conf").read_text()
+    services = written.replace('"/usr/bin/sudo", "-n", "/usr/local/bin/stealtime-agent"', f'"{find_agent()}"')
+    assert services != written
+    host = {"stealtime_bar": BAR, "stealtime_duration": "2s", "stealtime_cpus": str(CPU)}
+    unpack_icinga(tmp_path / "unpacked")
+    folder = tmp_path / "icinga"
+    folder.mkdir()
+    with known_stalls([CPU], STALL_NS), icinga(tmp_path / "unpacked", folder, services, host):
+        found = await_event(folder, within_s=60)
+    assert found["STATE"] == "CRITICAL", found
+    assert found["OUTPUT"].startswith("STEALTIME CRITICAL - "), found
+    assert "preempted by python" in found["OUTPUT"], found
+    assert "hint: " in found["OUTPUT"], found
+    assert found["PERFORMANCE"].startswith("max="), found
+
+
+@pytest.mark.truth
+@pytest.mark.skipif(shutil.which(PROGRAM) is None, reason=f"the program {PROGRAM} is not installed")
+def test_node_problem_detector_sets_its_condition_with_the_cause(tmp_path: Path) -> None:
+    written = (CONTRIB / "node-problem-detector/stealtime.json").read_text()
+    plugin = written.replace("/usr/local/bin/stealtime-agent", str(find_agent()))
+    plugin = plugin.replace('"1ms", "--duration", "10s"', f'"{BAR}", "--duration", "2s"')
+    assert all(one in plugin for one in (str(find_agent()), BAR))
+    with known_stalls([CPU], STALL_NS), node_problem_detector(tmp_path, plugin) as detector:
+        told = detector.await_condition("LateWakeups", "WakeupsLate", within_s=30)
+    assert "Status:True" in told, told
+    assert "preempted by python" in told, told
 
 
 @pytest.mark.truth

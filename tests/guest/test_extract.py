@@ -214,6 +214,14 @@ def programs() -> list[str]:
     return [name for name in listed.split() if name.startswith("st-rt-")]
 
 
+def test_a_program_that_is_not_there_is_wrong_usage() -> None:
+    argv = [*STEALTIME, "sched", "extract", "--for", "1s", "no-such-program"]
+    refused = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert refused.returncode == 2, refused.stderr
+    assert "error: no-such-program cannot be run: No such file or directory" in refused.stderr
+    assert "hint: check its name" in refused.stderr
+
+
 def test_without_root_it_is_one_sentence(tmp_path: Path) -> None:
     refused = OrdinaryUser(tmp_path).run(*STEALTIME, "sched", "extract", "--for", "1s", "sleep", "10")
     assert refused.returncode == 1, refused.stdout + refused.stderr

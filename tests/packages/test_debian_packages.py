@@ -1,5 +1,6 @@
 """The Debian packages: installed into an empty root they run, have a page for each command, and please lintian."""
 
+import re
 import shutil
 from io import BytesIO
 from pathlib import Path
@@ -31,7 +32,7 @@ def root(agent_deb: Path, replicator_deb: Path, tmp_path_factory: pytest.TempPat
 
 
 def test_the_agent_runs_where_nothing_else_is(root: Path) -> None:
-    assert not (root / "lib").exists()
+    assert not list((root / "lib").rglob("*.so*"))
     assert run("chroot", root, "/usr/bin/stealtime-agent", "--version") == f"stealtime-agent {VERSION}\n"
     state = run("dpkg-query", f"--admindir={root}/var/lib/dpkg", "--show", "--showformat=${Status}", "stealtime-agent")
     assert state == "install ok installed"
@@ -50,7 +51,9 @@ def test_the_replicator_needs_only_what_its_package_depends_on(root: Path, repli
     }
     assert "libc.so.6" in needed
     depends = run("dpkg-deb", "--field", replicator_deb, "Depends")
-    assert "libc6 (>= 2.28)" in depends
+    oldest = re.search(r"libc6 \(>= (\d+)\.(\d+)\)", depends)
+    assert oldest is not None
+    assert (int(oldest[1]), int(oldest[2])) <= (2, 28), depends
     assert needed <= OF_LIBC6 | (OF_LIBGCC if "libgcc-s1" in depends else set())
 
 
@@ -74,7 +77,7 @@ def test_stealtime_itself_has_man_pages() -> None:
 
 def test_the_units_are_those_of_the_tool_with_the_programs_of_the_package(root: Path) -> None:
     for name in UNITS:
-        unit = (root / "usr/lib/systemd/system" / name).read_text("utf-8")
+        unit = (root / "lib/systemd/system" / name).read_text("utf-8")
         added = [line for line in unit.splitlines() if line.startswith("Environment=STEALTIME_")]
         places = [line.rsplit("=", 1)[1] for line in added]
         assert len(places) == 2

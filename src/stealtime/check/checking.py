@@ -10,6 +10,7 @@ from stealtime.check.bars import CheckBar
 from stealtime.check.document import VERDICTS, AgentReport, CheckDocument
 from stealtime.check.place import Answer, OnProgress, Place
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
+from stealtime.vocabulary.quantities import format_duration
 
 WITHIN_S = 90.0
 LONGEST_NS = 75_000_000_000
@@ -30,7 +31,7 @@ class Order:
     def __post_init__(self) -> None:
         if not 0 < self.duration_ns <= LONGEST_NS:
             raise UsageError(
-                f"--for {self.duration_ns / 1e9:g}s is not possible: a check measures for at most 75s",
+                f"--for {format_duration(self.duration_ns)} is not possible: a check measures for at most 75s",
                 hint="`stealtime run wakeup -D 1h` measures longer, and keeps every sample",
             )
 

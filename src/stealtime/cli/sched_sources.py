@@ -103,10 +103,9 @@ def measured_in(name: str, machine: str | None) -> "tuple[Run, MeasuredOverheads
     """
     from stealtime.campaigns.registry import studies
     from stealtime.schedulability.measured import MeasuredOverheads, OverheadSource
-    from stealtime.store.run import find_run
     from stealtime.vocabulary.errors import StealtimeError
 
-    run = find_run(name)
+    run = _run_or(name, "overheads", "write a .csv or .toml file, or a run of `stealtime ls`")
     sources = [study for study in studies() if isinstance(study, OverheadSource)]
     found = MeasuredOverheads.together([source.measured_overheads(run) for source in sources])
     named = dict.fromkeys([*(one.machine for one in found.conditions), *(one.machine for one in found.unmeasured)])
@@ -197,10 +196,9 @@ def _observed(name: str, machine: str | None) -> "Supply":
     from stealtime.campaigns.registry import studies
     from stealtime.schedulability.measured import SupplySource
     from stealtime.schedulability.supply import observed_supply
-    from stealtime.store.run import find_run
     from stealtime.vocabulary.errors import StealtimeError
 
-    run = find_run(name)
+    run = _run_or(name, "a supply", "write dedicated, 6ms/10ms, windows:FILE, or a run of `stealtime ls`")
     sources = [study for study in studies() if isinstance(study, SupplySource)]
     services = [service for source in sources for service in source.observed_services(run)]
     if not services:
@@ -213,6 +211,20 @@ def _observed(name: str, machine: str | None) -> "Supply":
     if len(chosen) > 1:
         raise UsageError(f"{name} observed several machines: {', '.join(machines)}", hint="choose one with --machine")
     return observed_supply(chosen[0])
+
+
+def _run_or(name: str, what: str, hint: str) -> "Run":
+    """Give a run by a name that could have been something else as well.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    from stealtime.store.run import find_run
+
+    try:
+        return find_run(name)
+    except UsageError as error:
+        raise UsageError(f"{name!r} is neither {what} nor a run: {error}", hint=hint) from None
 
 
 def write_tasks(file: "TaskFile", output: Path) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 
 import typer
 from pydantic import ValidationError
@@ -10,6 +11,8 @@ from stealtime.vocabulary.plain_errors import plain_message
 
 _OF_NUMBERS = ("int_parsing", "int_from_float", "float_parsing", "finite_number")
 """Errors of pydantic that its validators of options raise, in words that are no user's."""
+_ALIKE = 0.6
+"""As :func:`difflib.get_close_matches` has it."""
 _EXTRA = re.compile(r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", re.DOTALL)
 
 
@@ -36,6 +39,11 @@ def usage_message(error: typer.TyperException) -> str:
     return text[:1].lower() + text[1:].rstrip(".")
 
 
+def _alike(wrong: str, option: str) -> bool:
+    """Whether an option may have been meant; the parser also counts the dashes in front, which all have."""
+    return SequenceMatcher(None, wrong.lstrip("-"), option.lstrip("-")).ratio() >= _ALIKE
+
+
 def usage_hint(error: typer.TyperException, arguments: Sequence[str], groups: Sequence[str]) -> str:
     """Say what to do: what was probably meant, or where all is told.
 
@@ -47,7 +55,8 @@ def usage_hint(error: typer.TyperException, arguments: Sequence[str], groups: Se
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else _command_of(arguments, groups)
     everything = f"see `{path} -h`"
-    possible = sorted(getattr(error, "possibilities", None) or ())
+    wrong = getattr(error, "option_name", None)
+    possible = sorted(one for one in getattr(error, "possibilities", None) or () if wrong is None or _alike(wrong, one))
     if possible:
         return f"did you mean {' or '.join(possible)}? {everything[:1].upper()}{everything[1:]}"
     parameter = getattr(error, "param", None)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _TRIAL = 1
 _LOOK_EVERY_S = 0.5
+_CANNOT_BE_RUN = " cannot be run: "
+"""As the agent says of a program that is not there, or may not be executed."""
 _SHORTEST_NS, _LONGEST_NS = 100_000_000, 3_600_000_000_000
 _BUFFER_BYTES = 16 << 20
 """For each CPU. In a machine with one CPU nothing reads them while the program's threads, of a higher priority, run."""
@@ -143,8 +145,11 @@ async def _begin(order: Order, machine: Machine, folder: Path) -> int:
     await asyncio.sleep(_LOOK_EVERY_S)
     if not await connection.list_threads(process):
         said = read_tail(folder / "agent.log") or "it said nothing"
+        last = said.strip().splitlines()[-1].removeprefix("error: ")
+        if _CANNOT_BE_RUN in last:
+            raise UsageError(last, hint="check its name, and that it may be executed")
         raise StealtimeError(
-            f"{order.words} ended at once: {said.strip().splitlines()[-1].removeprefix('error: ')}",
+            f"{order.words} ended at once: {last}",
             hint="does it run by itself? give its whole command",
         )
     return process

@@ -117,6 +117,8 @@ impl Circumstances {
 
 const OVERCOMMITTED: &str =
     "the host has more virtual CPUs to run than CPUs: ask for dedicated ones, or for fewer guests";
+/// A kernel may leave out a switch (`untold_within`): whoever came by it and stays is not seen to be there.
+const UNTOLD: &str = "what this kernel does not tell (interrupts were off, a switch is missing)";
 const MOVE_THREAD: &str = "keep that thread off this CPU (cpuset, taskset), or lower its priority (chrt)";
 const RAISE_QUOTA: &str = "raise the quota (CPUQuota= of systemd, limits.cpu of Kubernetes, --cpus of docker)";
 
@@ -240,11 +242,11 @@ fn above(it: &Circumstances, parts: Vec<Part>, runner: Option<&Runner>) -> Cause
             OVERCOMMITTED,
         ),
         None if it.is_virtual => (
-            format!("nothing that this kernel sees ran for {for_ns}{together}: its hypervisor, or interrupts were off"),
+            format!("the trace shows nothing that ran for {for_ns}{together}: its hypervisor, or {UNTOLD}"),
             "trace the host beside it: `stealtime run latency` on the host names who had the CPU",
         ),
         None => (
-            format!("nothing that the kernel sees ran for {for_ns}{together}: firmware (SMI), or interrupts were off"),
+            format!("the trace shows nothing that ran for {for_ns}{together}: firmware (SMI), or {UNTOLD}"),
             "look for SMIs (turbostat, hwlatdetect) and at the kernel's irqsoff tracer",
         ),
     };

@@ -56,6 +56,8 @@ class FigureTable:
     title: str
     figures: tuple[str, ...]
     """The columns, by name."""
+    short: tuple[str, ...] = ()
+    """Those that a screen of 80 columns has room for; without any the table is not shown there."""
     only_measured: bool = False
     """Whether a cell without a value of any of them is left out."""
     is_base: Callable[[Any], bool] | None = None

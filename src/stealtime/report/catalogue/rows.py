@@ -1,6 +1,7 @@
 """The tables of a study as its catalogue declares them, and what is said below them: the same words everywhere."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stealtime.report import notation
 from stealtime.report.catalogue.cell import CatalogueCell
@@ -20,6 +21,16 @@ def tables_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> list[TableOf
         cells: Its cells, in the order of the rows.
     """
     return [built for table in study.catalogue.tables if (built := _table(study, table, cells)).rows]
+
+
+def short_tables_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> tuple[list[TableOfWords], int]:
+    """Give the tables for a screen, without intervals, and how many others have a row."""
+    short = [
+        replace(built, rows=[row for row in built.rows if row[0]])
+        for table in study.catalogue.tables
+        if table.short and (built := _table(study, replace(table, figures=table.short), cells)).rows
+    ]
+    return short, len(tables_of(study, cells)) - len(short)
 
 
 def remarks_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> list[str]:

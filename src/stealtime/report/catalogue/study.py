@@ -46,6 +46,13 @@ class CatalogueStudy(ShownStudy, ReportedStudy):
         own = self.own(summary)
         return with_circumstances(report_of(self, own), summary, own)
 
+    def overview(self, summary: "RunSummary") -> "RenderableType":
+        from stealtime.report.catalogue.rows import short_tables_of
+        from stealtime.report.terminal.short import overview
+
+        own = self.own(summary)
+        return overview(*short_tables_of(self, own), own)
+
     def section(self, _run: "Run", summary: "RunSummary") -> "Section":
         from stealtime.report.catalogue.page import section_of
 

@@ -40,11 +40,16 @@ CATALOGUE = Catalogue(
         "roundtrip": ProbeFigures(RoundTrips, {**_TRIPS, **_OF_BOTH}),
     },
     tables=(
-        FigureTable("When its host dies", (*_FAILOVER, "acknowledged", "wrong", "connections_lost")),
-        FigureTable("Round trips of the client", tuple(_TRIPS)),
+        FigureTable(
+            "When its host dies",
+            (*_FAILOVER, "acknowledged", "wrong", "connections_lost"),
+            short=("silence_tcp_ns", "silence_udp_ns", "fault_to_running_ns", "wrong", "connections_lost"),
+        ),
+        FigureTable("Round trips of the client", tuple(_TRIPS), short=tuple(_TRIPS)),
         FigureTable(
             "What checkpoints take",
             ("pause_p50_ns", "pause_max_ns", "hold_p50_ns", "guest_time_lost_ppm", "shipped_bytes_per_s"),
+            short=("pause_p50_ns", "pause_max_ns", "guest_time_lost_ppm"),
             only_measured=True,
         ),
         FigureTable(

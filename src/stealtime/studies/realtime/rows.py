@@ -19,6 +19,16 @@ def tables_of(cells: Sequence[RealTimeCell]) -> tuple[str | None, list[TableOfWo
     return shared, [_missed_table(names), _latency_table(names)]
 
 
+def short_table(cells: Sequence[RealTimeCell]) -> TableOfWords:
+    """Give what a screen has room for: how many jobs were late, and how late the most urgent task began."""
+    names = _Names(sorted(cells, key=lambda cell: (*set_order(cell), cell.scenario)))
+    rows = []
+    for cell, head in names.heads():
+        latest = notation.ABSENT if cell.urgent_latency_ns is None else notation.duration(cell.urgent_latency_ns.max)
+        rows.append((cell, (*head, str(cell.released), _share(cell.missed_share), latest)))
+    return names.table("Deadlines", ("jobs", "missed", "latest start of the most urgent"), rows)
+
+
 class _Names:
     """What the rows of all tables begin with, and what they have in common and do not repeat."""
 

@@ -21,6 +21,7 @@ class RealTimeStudy(ReportedStudy):
     compare_cells = late("analysis.compare:compare_cells")
     answer = late("answer:answer_of")
     tables = late("terminal:tables")
+    overview = late("terminal:overview_of")
     marks = late("marks:marks_of")
     explanation = late("terminal:explanation")
     section = late("page.section:section_of")

@@ -1,6 +1,7 @@
 """What is printed of real time: deadlines and latencies, and where the start latencies of traced trials go."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -9,6 +10,7 @@ from stealtime.report import notation
 from stealtime.report.plain_table import new_table
 from stealtime.report.summary import RunSummary
 from stealtime.report.terminal.circumstances import with_circumstances
+from stealtime.report.terminal.short import overview
 from stealtime.report.words_table import printed_each
 from stealtime.schedulability.measured import Unmeasured
 from stealtime.store.run import Run
@@ -16,7 +18,7 @@ from stealtime.studies.realtime.analysis.decomposition import NOT_BOUNDED, PARTS
 from stealtime.studies.realtime.analysis.model import RealTimeCell
 from stealtime.studies.realtime.analysis.overhead_source import measured_trials
 from stealtime.studies.realtime.analysis.tracing_shift import tracing_sentences
-from stealtime.studies.realtime.rows import tables_of
+from stealtime.studies.realtime.rows import short_table, tables_of
 from stealtime.studies.realtime.wording import NOTES, invalid_sentences
 
 _HEADINGS = {
@@ -38,6 +40,14 @@ def tables(summary: RunSummary) -> RenderableType:
     head = [] if shared is None else [Text(shared, style="bold"), Text()]
     told = Group(*head, *printed_each(found), *map(Text, (*NOTES, *invalid_sentences(cells))), Text())
     return with_circumstances(told, summary, cells)
+
+
+def overview_of(summary: RunSummary) -> RenderableType:
+    cells = summary.cells_of(RealTimeCell)
+    shared, found = tables_of(cells)
+    short = short_table(cells)
+    named = short if shared is None else replace(short, title=f"{short.title} ({shared[0].lower()}{shared[1:]})")
+    return overview([named], sum(bool(table.rows) for table in found), cells)
 
 
 def explanation(run: Run) -> RenderableType | None:

@@ -92,6 +92,22 @@ def _stretch_table(work: str, cells: Sequence[StretchCell]) -> TableOfWords:
     )
 
 
+def short_table(work: Work) -> TableOfWords:
+    """Give what a screen has room for: the stretch, and what took most of the time that was lost."""
+    rows = [
+        (
+            cell.title + ("" if cell.valid else f" {INVALID_MARK}"),
+            str(len(cell.repetitions)),
+            _elapsed(cell),
+            wording.against_words(cell.against_native),
+            wording.largest_part_words(cell),
+        )
+        for cell in work.cells
+    ]
+    heads = (_NAMED, "n", "elapsed", "against native", "most of the lost seconds")
+    return TableOfWords(work.title, heads, rows)
+
+
 def _elapsed(guest: StretchCell | AlikeGuest) -> str:
     return notation.duration(median(guest.elapsed_s) * 1e9) if guest.repetitions else notation.ABSENT
 

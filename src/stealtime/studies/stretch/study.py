@@ -19,6 +19,7 @@ class StretchStudy(ReportedStudy):
     compare_cells = late("analysis.compare:compare_cells")
     answer = late("answer:answer_of")
     tables = late("terminal:tables")
+    overview = late("terminal:overview_of")
     section = late("page.section:section_of")
 
 

@@ -5,9 +5,10 @@ from rich.text import Text
 
 from stealtime.report.summary import RunSummary
 from stealtime.report.terminal.circumstances import with_circumstances
+from stealtime.report.terminal.short import overview
 from stealtime.report.words_table import printed
 from stealtime.studies.stretch.analysis.model import StretchCell
-from stealtime.studies.stretch.rows import Work, works_of
+from stealtime.studies.stretch.rows import Told, Work, short_table, works_of
 
 
 def tables(summary: RunSummary) -> RenderableType:
@@ -15,9 +16,20 @@ def tables(summary: RunSummary) -> RenderableType:
     return with_circumstances(Group(*map(_of_work, works_of(cells))), summary, cells)
 
 
+def overview_of(summary: RunSummary) -> RenderableType:
+    cells = summary.cells_of(StretchCell)
+    works = works_of(cells)
+    others = sum(bool(told.table.rows) for work in works for told in _told(work)[1:])
+    return overview([short_table(work) for work in works], others, cells)
+
+
+def _told(work: Work) -> tuple[Told, ...]:
+    return (work.stretch, work.guests, work.lost, work.predictions, work.provisioning)
+
+
 def _of_work(work: Work) -> RenderableType:
     parts: list[RenderableType] = []
-    for told in (work.stretch, work.guests, work.lost, work.predictions, work.provisioning):
+    for told in _told(work):
         if told.table.rows:
             parts += [printed(told.table), *map(Text, told.sentences), Text()]
     return Group(*parts)

@@ -7,6 +7,7 @@ from statistics import fmean
 from pydantic import JsonValue
 
 from stealtime.report import notation
+from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import (
     AlikeGuest,
     Guest,
@@ -61,6 +62,14 @@ def against_words(one: Stretch | None) -> str:
         return notation.ratio(one.ratio)
     low, high = (notation.ratio(end).rstrip("\N{MULTIPLICATION SIGN}") for end in (one.low, one.high))
     return f"{notation.ratio(one.ratio)} ({low} to {high})"
+
+
+def largest_part_words(cell: StretchCell) -> str:
+    """Give what took most of the seconds that were lost, and its share of them; a dash where none were."""
+    if cell.lost is None or cell.lost.lost_s <= 0:
+        return notation.ABSENT
+    name, part_s = max(cell.lost.parts_s.items(), key=lambda part: part[1])
+    return f"{PARTS[name]}, {notation.percent(part_s / cell.lost.lost_s)}" if part_s > 0 else "unexplained"
 
 
 def iteration_words(times: IterationTimes | None) -> str:

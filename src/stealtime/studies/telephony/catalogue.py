@@ -226,11 +226,16 @@ CATALOGUE = Catalogue(
         ),
     },
     tables=(
-        FigureTable("The most registrations a second without a failure", ("rate_per_s",)),
-        FigureTable("The most sessions a second without a failure, each established and ended", ("sessions_per_s",)),
+        FigureTable("The most registrations a second without a failure", ("rate_per_s",), short=("rate_per_s",)),
+        FigureTable(
+            "The most sessions a second without a failure, each established and ended",
+            ("sessions_per_s",),
+            short=("sessions_per_s",),
+        ),
         FigureTable(
             "Phones that register",
             ("offered_per_s", "median_ns", "p99_ns", "kept_percent", "sent", "unanswered", "retransmissions"),
+            short=("offered_per_s", "median_ns", "p99_ns", "kept_percent"),
         ),
         FigureTable(
             "What registrations cost",
@@ -242,6 +247,7 @@ CATALOGUE = Catalogue(
                 *("silence_ns", "fault_to_detection_ns", "fault_to_running_ns", "fault_to_answer_ns"),
                 *("acknowledged", "lost", "unanswered", "retransmissions"),
             ),
+            short=("silence_ns", "fault_to_running_ns", "acknowledged", "lost"),
         ),
         FigureTable(
             "Two stages: when the host of one of several primaries dies while phones register",
@@ -249,6 +255,7 @@ CATALOGUE = Catalogue(
                 *("silence_ns", "others_silence_ns", "others_silence_before_ns", "fault_to_running_ns", "acknowledged"),
                 *("lost", "unanswered", "late", "others_late"),
             ),
+            short=("silence_ns", "others_silence_ns", "acknowledged", "lost"),
         ),
         FigureTable(
             "Two stages: a primary is added while phones register",
@@ -256,6 +263,7 @@ CATALOGUE = Catalogue(
                 *("boot_to_ready_ns", "ready_to_dealt_ns", "front_share_percent", "primary_share_percent"),
                 *("registered_while_added", "moved", "lost_while_added"),
             ),
+            short=("boot_to_ready_ns", "ready_to_dealt_ns", "lost_while_added"),
         ),
         FigureTable(
             "Calls: delay of their voice",
@@ -264,6 +272,7 @@ CATALOGUE = Catalogue(
         FigureTable(
             "Calls: what callers and phones hear",
             ("loss_percent", "mos", "voice_silence_ns", "packets", "packets_lost", "packets_late", "packets_reordered"),
+            short=("loss_percent", "mos", "voice_silence_ns"),
         ),
         FigureTable(
             "Calls: each direction of their voice",
@@ -276,6 +285,7 @@ CATALOGUE = Catalogue(
         FigureTable(
             "When the server's host dies under calls: the voice",
             ("gap_ns", "fault_to_running_ns", "loss_percent", "mos", "packets", "packets_lost"),
+            short=("gap_ns", "fault_to_running_ns", "loss_percent", "mos"),
         ),
         FigureTable(
             "When the server's host dies under calls: the signalling",
@@ -283,6 +293,7 @@ CATALOGUE = Catalogue(
                 *("calls_kept_percent", "answered", "ended"),
                 *("retransmissions", "registrations_acknowledged", "registrations_lost"),
             ),
+            short=("calls_kept_percent", "registrations_acknowledged", "registrations_lost"),
         ),
     ),
 )

@@ -2,6 +2,8 @@
 
 const darkScheme = window.matchMedia("(prefers-color-scheme: dark)");
 let isPrinting = false;
+/** In CSS pixels, between margins of 15 mm on A4 (210 mm, 96 pixels an inch). */
+const PAPER_WIDTH = 680;
 
 /** Read the page's colours, which follow the reader's light or dark setting; paper is always light. */
 function theme() {
@@ -65,7 +67,8 @@ function baseLayout(height) {
   const colours = theme();
   return {
     height,
-    autosize: true,
+    // A printer lays the page out anew only after this: paper is narrower than most windows.
+    ...(isPrinting ? { width: PAPER_WIDTH } : { autosize: true, width: undefined }),
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: "system-ui, sans-serif", size: 13, color: colours.text },

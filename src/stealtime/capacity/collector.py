@@ -6,6 +6,7 @@ What a reading costs is measured by ``benchmarks/capacity_collector.py``. Nothin
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -91,6 +92,7 @@ class Collector:
         for key, guest in running.items():
             if key not in self._tracked:
                 tracked = TrackedGuest(guest, self._proc, self._files, self._hierarchy)
+                tracked.helpers = partial(self._discovery.helpers, guest.pid)
                 if self._guest_view is not None:
                     tracked.ask_guest = self._guest_view(guest)
                 self._tracked[key] = tracked

@@ -150,11 +150,16 @@ def _pressure(use: Use, name: str) -> Figure:
     return Absent(absent=f"the pressure of {name} was not read") if known is None else known
 
 
-def net_wait_percent(use: GuestUse, vcpu: ThreadsUse) -> float:
-    """Give the wait for a CPU without what its own quota took: kernels count that as waiting too."""
+def net_wait_percent(use: GuestUse, vcpu: ThreadsUse) -> Figure:
+    """Give the wait for a CPU without what its own quota took: kernels count that as waiting too.
+
+    Where it is not known how long the quota held it back, it is not known either what it waited for the host.
+    """
     total = sum(one.wait_percent for one in use.vcpus.values())
-    if total <= 0 or isinstance(use.throttled_percent, Absent):
+    if total <= 0:
         return vcpu.wait_percent
+    if isinstance(use.throttled_percent, Absent):
+        return use.throttled_percent
     by_quota = min(total, use.throttled_percent * len(use.vcpus))
     return vcpu.wait_percent * (1 - by_quota / total)
 

@@ -60,6 +60,11 @@ class GuestSample(NamedTuple):
     """None where no quota holds."""
     view: GuestView | Absent | None = None
     """None where it was not asked for."""
+    began: frozenset[int] = frozenset()
+    """Threads of virtual CPUs that began since the sample before: they count from 0. Any other that was not read then
+    has a history of unknown length."""
+    starving: frozenset[int] = frozenset()
+    """Threads of virtual CPUs that have waited for a CPU since the sample before, and got none."""
 
 
 @dataclass(frozen=True, slots=True)

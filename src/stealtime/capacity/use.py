@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stealtime.capacity.counters.parsers import CPU_COLUMNS, ThreadCounts
-from stealtime.capacity.counters.quota import Throttled
+from stealtime.capacity.counters.parsers import CPU_COLUMNS, NOTHING_YET, ThreadCounts
+from stealtime.capacity.counters.quota import Throttled, held_between_ns
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.sample import GuestSample, GuestView, Sample
 from stealtime.capacity.threads_use import ThreadsUse
@@ -20,7 +20,6 @@ TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _WALL_COLUMNS = CPU_COLUMNS.index("guest")
 """The columns that add up to a CPU's time; ``guest`` and ``guest_nice`` are in ``user`` and ``nice`` already."""
 _STEAL = CPU_COLUMNS.index("steal")
-_ALL_ZERO = ThreadCounts(0, 0, 0)
 
 
 class CpuUse(NamedTuple):
@@ -167,7 +166,9 @@ def _guest(before: GuestSample, after: GuestSample, cpus: Mapping[int, CpuUse] |
     for group, tids in after.groups.items():
         if not isinstance(group, int):
             continue
-        use = _threads(tids, before.counts, after.counts, elapsed_ns, is_one_vcpu=True)
+        use = _vcpu(tids, before, after, elapsed_ns)
+        if use is None:
+            continue
         if isinstance(use, Absent):
             unreadable = unreadable or use
         else:
@@ -217,7 +218,8 @@ def _others(sample: GuestSample, role: str) -> ThreadsUse | Absent:
     if others is None:
         return _NOT_YET
     first, last = others.first, others.last
-    use = others.uses[role] = _threads(tids, first.counts, last.counts, last.at_ns - first.at_ns, is_one_vcpu=False)
+    moved = [(first.counts[tid], last.counts[tid]) for tid in tids if tid in first.counts and tid in last.counts]
+    use = others.uses[role] = _threads(moved, last.at_ns - first.at_ns)
     return use
 
 
@@ -225,33 +227,48 @@ def run_percent(threads: ThreadsUse | Absent) -> Figure:
     return threads if isinstance(threads, Absent) else threads.run_percent
 
 
-def _threads(
-    tids: Sequence[int],
-    before: Mapping[int, ThreadCounts],
-    after: Mapping[int, ThreadCounts],
-    elapsed_ns: int,
-    *,
-    is_one_vcpu: bool,
-) -> ThreadsUse | Absent:
-    run_ns = wait_ns = dispatches = 0
-    for tid in tids:
-        if (last := after.get(tid)) is None:
-            continue  # it ended while it was looked at
-        # A thread that was not there before began meanwhile: it counts from 0.
-        first = before.get(tid, _ALL_ZERO)
+def _vcpu(tids: Sequence[int], before: GuestSample, after: GuestSample, elapsed_ns: int) -> ThreadsUse | Absent | None:
+    """Give the use of one virtual CPU; None where none of its threads was read both times."""
+    began = after.began
+    moved = [
+        (before.counts.get(tid, NOTHING_YET), after.counts[tid])
+        for tid in tids
+        # One that ended while it was looked at has no counters; one that was found late has a history.
+        if tid in after.counts and (tid in before.counts or tid in began)
+    ]
+    if not moved and tids:
+        return None
+    use = _threads(moved, elapsed_ns)
+    if isinstance(use, Absent):
+        return use
+    if use is _SLEPT and not after.starving.isdisjoint(tids):
+        return ThreadsUse(0.0, 100.0, 0.0, float(elapsed_ns))
+    # The kernel of a User-Mode Linux guest can be woken while its program waits: that is one wait of one CPU.
+    wait_percent = min(use.wait_percent, max(0.0, 100 - use.run_percent))
+    return use if wait_percent == use.wait_percent else use._replace(wait_percent=wait_percent)
+
+
+def _threads(moved: Sequence[tuple[ThreadCounts, ThreadCounts]], elapsed_ns: int) -> ThreadsUse | Absent:
+    """Give the use of threads.
+
+    Args:
+        moved: The counters of each, before and after.
+        elapsed_ns: Between the two.
+    """
+    run_ns = wait_ns = waited_ns = dispatches = 0
+    for first, last in moved:
         if last is first:
             continue  # it slept
-        if last.run_ns < first.run_ns or last.wait_ns < first.wait_ns or last.dispatches < first.dispatches:
-            return Absent(absent=f"a counter of thread {tid} went backwards, from {tuple(first)} to {tuple(last)}")
-        run_ns += last.run_ns - first.run_ns
-        wait_ns += last.wait_ns - first.wait_ns
+        ran_ns, in_queue_ns = last.run_ns - first.run_ns, last.wait_ns - first.wait_ns
+        if ran_ns < 0 or in_queue_ns < 0 or last.dispatches < first.dispatches:
+            return Absent(absent=f"a thread's counter went backwards, from {tuple(first)} to {tuple(last)}")
+        run_ns += ran_ns
+        wait_ns += in_queue_ns
+        # The kernel adds a wait when it ends: one that began earlier is not all of this interval.
+        waited_ns += min(in_queue_ns, max(0, elapsed_ns - ran_ns))
         dispatches += last.dispatches - first.dispatches
     if not (run_ns or wait_ns or dispatches):
         return _SLEPT
-    waited_ns = wait_ns
-    if len(tids) > 1 and is_one_vcpu:
-        # The kernel of a User-Mode Linux guest can be woken while its program waits: that is one wait of one CPU.
-        waited_ns = min(wait_ns, max(0, elapsed_ns - run_ns))
     return ThreadsUse(
         run_percent=100 * run_ns / elapsed_ns,
         wait_percent=100 * waited_ns / elapsed_ns,
@@ -267,9 +284,10 @@ def _throttled(
         return after, None
     if before is None or isinstance(before, Absent):
         return Absent(absent="its quota was set meanwhile"), after.quota_cpus
-    if after.total_ns < before.total_ns:
-        return Absent(absent="the time held back by its quota went backwards"), after.quota_cpus
-    return min(100.0, 100 * (after.total_ns - before.total_ns) / elapsed_ns / vcpus), after.quota_cpus
+    held_ns = held_between_ns(before, after)
+    if isinstance(held_ns, Absent):
+        return held_ns, after.quota_cpus
+    return min(100.0, 100 * held_ns / elapsed_ns / vcpus), after.quota_cpus
 
 
 def _view(before: GuestView | Absent | None, after: GuestView | Absent, elapsed_ns: int) -> ViewUse | Absent:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from stealtime.capacity.counters.files import KernelFile, OpenFiles
-from stealtime.capacity.counters.parsers import parse_cpu_rows, parse_memory, parse_pressure
+from stealtime.capacity.counters.parsers import parse_cpu_rows, parse_memory, parse_number_after, parse_pressure
 from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.capacity.guests.discovery import Discovery
 from stealtime.capacity.guests.tracking import GoneError, TrackedGuest
@@ -76,6 +76,7 @@ class Collector:
             pressure_us={name: self._pressure(name) for name in PRESSURES},
             memory_bytes=self._memory(),
             guests=self._guests(at_ns),
+            swapped_in_pages=self._swapped_in(),
         )
 
     def guests(self) -> dict[tuple[int, int], Guest]:
@@ -125,6 +126,15 @@ class Collector:
         if isinstance(text, Absent):
             return text
         return parse_memory(text) or Absent(absent=f"{self._proc / 'meminfo'} has no MemAvailable")
+
+    def _swapped_in(self) -> int | Absent:
+        text = self._read("vmstat")
+        if isinstance(text, Absent):
+            return text
+        pages = parse_number_after(text, b"pswpin")
+        return (
+            Absent(absent=f"{self._proc / 'vmstat'} has no pswpin: this kernel has no swap") if pages is None else pages
+        )
 
     def _read(self, name: str) -> bytes | Absent:
         try:

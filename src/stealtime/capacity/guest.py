@@ -24,6 +24,10 @@ class Guest:
     """A Unix socket on which QEMU speaks QMP, where one is on its command line."""
     console: Path | None = None
     """The management socket (mconsole) of a User-Mode Linux guest."""
+    agent: Path | None = None
+    """A Unix socket on which QEMU's guest agent answers ..."""
+    domain: str | None = None
+    """... or the domain of a libvirt that has it."""
     elsewhere: str | None = None
     """Why its virtual CPUs are no threads of this process, where they are not."""
 

@@ -10,18 +10,23 @@ from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.capacity.threads_use import ThreadsUse
 from stealtime.vocabulary.readings import Absent
 
+_SWAP_UNASKED = Absent(absent="its kernel was not asked how much it has swapped in")
+_SWAP_UNREAD = Absent(absent="how much the host has swapped in was not read")
+
 
 @dataclass(frozen=True, slots=True)
 class GuestView:
     """What a guest's own kernel said at that moment."""
 
-    running: int
+    running: float
     """Threads on its CPUs or waiting for one (``procs_running``), the reader itself among them."""
     vcpus: int
     ticks: Mapping[int, tuple[int, ...]]
     """By its CPU, as ``CPU_COLUMNS``."""
     pressure_us: int | Absent
     """Total of ``some`` of its CPU pressure."""
+    swapped_in_pages: int | Absent = _SWAP_UNASKED
+    """Since its boot (``pswpin`` of ``/proc/vmstat``)."""
 
 
 class ThreadsRead(NamedTuple):
@@ -81,3 +86,5 @@ class Sample:
     """All and available."""
     guests: Mapping[tuple[int, int], GuestSample]
     """By ``Guest.key``."""
+    swapped_in_pages: int | Absent = _SWAP_UNREAD
+    """Since its boot (``pswpin`` of ``/proc/vmstat``)."""

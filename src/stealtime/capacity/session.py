@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from stealtime.capacity.advice import advise
+from stealtime.capacity.advice import Surroundings, advise
 from stealtime.capacity.collector import Collector, hidden_processes
 from stealtime.capacity.counters import monitor
+from stealtime.capacity.counters.takers import read_times, takers_between
+from stealtime.capacity.counters.topology import read_topology
 from stealtime.capacity.document import AdviceDocument, HypervisorDocument, make_document
 from stealtime.capacity.gather import spare_the_garbage_collector, uses
 from stealtime.capacity.guests.view import GuestViews, read_ways
-from stealtime.capacity.judgement import NO_GUEST, judge
+from stealtime.capacity.judgement import NO_GUEST, judge, unjudged
 from stealtime.capacity.rules import RuleBook
 from stealtime.capacity.use import Use
 from stealtime.vocabulary.errors import UsageError
@@ -62,6 +64,7 @@ def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], No
     with Collector(guest_view=views.of if watch.guest_views else None) as collector:
         try:
             before = _look_at_monitors(collector)
+            times = read_times()
             try:
                 for use in uses(collector, watch.interval_ns / 1e9):
                     seen.append(use)
@@ -73,9 +76,14 @@ def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], No
                     raise
                 notes.append(f"stopped after {len(seen)} of {wanted} samples")
             after = _look_at_monitors(collector)
+            # Those of User-Mode Linux have processes for what runs in them.
+            own = {thread.tid for _, threads in collector.threads().values() for thread in threads}
+            elapsed_s = sum(use.elapsed_s for use in seen)
+            takers = takers_between(times, read_times(), elapsed_s, own)
         finally:
             views.close()
-    return _document(watch, seen, before, after, [*notes, *_notes(watch, views, seen)])
+    surroundings = Surroundings(takers, read_topology())
+    return _document(watch, seen, before, after, surroundings, [*notes, *_notes(watch, views, seen)])
 
 
 def _document(
@@ -83,10 +91,11 @@ def _document(
     seen: Sequence[Use],
     before: "_Looks",
     after: "_Looks",
+    surroundings: Surroundings,
     notes: Sequence[str],
 ) -> AdviceDocument:
     host, guests = judge(seen, watch.rules)
-    host_advice, guest_advice = advise(seen, host, guests)
+    host_advice, guest_advice = advise(seen, host, guests, surroundings)
     gained = {key: monitor.between(before[key], after[key]) for key in before.keys() & after.keys()}
     hypervisors = {key: HypervisorDocument.of(one, sum(use.elapsed_s for use in seen)) for key, one in gained.items()}
     return make_document(
@@ -95,7 +104,7 @@ def _document(
         hypervisors=hypervisors,
         elapsed_s=round(sum(use.elapsed_s for use in seen), 3),
         rules=watch.rules_from,
-        notes=notes,
+        notes=[*notes, *unjudged(guests)],
     )
 
 

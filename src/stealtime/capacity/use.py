@@ -19,6 +19,7 @@ Figure = float | Absent
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _WALL_COLUMNS = CPU_COLUMNS.index("guest")
 """The columns that add up to a CPU's time; ``guest`` and ``guest_nice`` are in ``user`` and ``nice`` already."""
+_PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 _STEAL = CPU_COLUMNS.index("steal")
 
 
@@ -37,6 +38,9 @@ _NOTHING = ThreadsUse(0.0, 0.0, 0.0, Absent(absent="there is no such thread"))
 _NEVER = Absent(absent="it was never dispatched")
 _NOT_YET = Absent(absent="its other threads were read once only")
 _NO_QUOTA: tuple[Figure, float | None] = (0.0, None)
+_SWAP_UNASKED = Absent(absent="its kernel was not asked how much it swaps in")
+_MEMORY_NOT_KEPT = Absent(absent="what all guests were given was not kept")
+_SWAP_NOT_KEPT = Absent(absent="how much the host swaps in was not kept")
 _SLEPT = ThreadsUse(0.0, 0.0, 0.0, _NEVER)
 
 
@@ -50,6 +54,7 @@ class ViewUse:
     steal_percent: Figure
     """Of the time of all its CPUs."""
     pressure_percent: Figure
+    swap_in_bytes_per_s: Figure = _SWAP_UNASKED
 
 
 class GuestUse(NamedTuple):
@@ -83,6 +88,9 @@ class Use:
     pressure_percent: Mapping[str, Figure]
     """Share of the time in which some task was held up, by resource."""
     guests: Mapping[tuple[int, int], GuestUse]
+    memory_committed_percent: Figure = _MEMORY_NOT_KEPT
+    """What all guests were given, of all memory: above 100 not all of them can have it at once."""
+    swap_in_bytes_per_s: Figure = _SWAP_NOT_KEPT
 
 
 def between(before: Sample, after: Sample) -> Use:
@@ -104,7 +112,27 @@ def between(before: Sample, after: Sample) -> Use:
             for key, guest in after.guests.items()
             if key in before.guests
         },
+        memory_committed_percent=_committed(after),
+        swap_in_bytes_per_s=_host_swap_in(before, after, elapsed_ns),
     )
+
+
+def _committed(sample: Sample) -> Figure:
+    if isinstance(sample.memory_bytes, Absent):
+        return sample.memory_bytes
+    given = [one.guest.memory_bytes for one in sample.guests.values()]
+    unknown = given.count(None)
+    if unknown:
+        return Absent(absent=f"{unknown} of {len(given)} guests do not tell how much memory they were given")
+    return 100 * sum(one for one in given if one is not None) / sample.memory_bytes[0]
+
+
+def _host_swap_in(before: Sample, after: Sample, elapsed_ns: int) -> Figure:
+    for one in (before.swapped_in_pages, after.swapped_in_pages):
+        if isinstance(one, Absent):
+            return one
+    assert isinstance(before.swapped_in_pages, int) and isinstance(after.swapped_in_pages, int)  # noqa: S101, PT018
+    return _rate(before.swapped_in_pages, after.swapped_in_pages, elapsed_ns)
 
 
 def _cpus(
@@ -124,6 +152,10 @@ def _cpu(before: tuple[int, ...], after: tuple[int, ...]) -> CpuUse:
     columns = dict(zip(CPU_COLUMNS, gained, strict=False))
     unused = columns["idle"] + columns.get("iowait", 0)
     others = {name: ticks for name, ticks in columns.items() if name not in ("idle", "iowait")}
+    # Stolen time is known to run backwards where a host is moved or its own host counts wrongly: the rest is right.
+    steal_is_lost = others.get("steal", 0) < 0
+    if steal_is_lost:
+        others["steal"] = 0
     backwards = next((name for name, ticks in others.items() if ticks < 0), "idle" if unused < 0 else None)
     total = unused + sum(others.get(name, 0) for name in CPU_COLUMNS[:_WALL_COLUMNS])
     if backwards is not None or total <= 0:
@@ -136,12 +168,12 @@ def _cpu(before: tuple[int, ...], after: tuple[int, ...]) -> CpuUse:
             return Absent(absent=f"this kernel does not count {missing}")
         return 100 * sum(columns[name] for name in names) / total
 
-    steal = columns.get("steal", 0)
+    steal = others.get("steal", 0)
     return CpuUse(
         busy_percent=100 * (total - unused - steal) / total,
         guest_percent=share("guest", "guest_nice"),
         interrupts_percent=share("irq", "softirq"),
-        steal_percent=share("steal"),
+        steal_percent=Absent(absent="the counter steal went backwards") if steal_is_lost else share("steal"),
     )
 
 
@@ -307,4 +339,19 @@ def _view(before: GuestView | Absent | None, after: GuestView | Absent, elapsed_
             gained_us = after.pressure_us - before.pressure_us
             pressure = 100 * gained_us * 1000 / elapsed_ns if gained_us >= 0 else Absent(absent="it went backwards")
     # Windows' queue length leaves out the threads that run. One of those that Linux counts is the reader itself.
-    return ViewUse(float(max(0, after.running - 1 - after.vcpus)), after.vcpus, steal, pressure)
+    queue = float(max(0, after.running - 1 - after.vcpus))
+    return ViewUse(queue, after.vcpus, steal, pressure, _swap_in(before, after, elapsed_ns))
+
+
+def _swap_in(before: GuestView | Absent | None, after: GuestView, elapsed_ns: int) -> Figure:
+    if isinstance(after.swapped_in_pages, Absent):
+        return after.swapped_in_pages
+    if before is None or isinstance(before, Absent) or isinstance(before.swapped_in_pages, Absent):
+        return Absent(absent="it was asked once only")
+    return _rate(before.swapped_in_pages, after.swapped_in_pages, elapsed_ns)
+
+
+def _rate(before_pages: int, after_pages: int, elapsed_ns: int) -> Figure:
+    if after_pages < before_pages:
+        return Absent(absent="the counter of pages swapped in went backwards")
+    return (after_pages - before_pages) * _PAGE_BYTES * 1e9 / elapsed_ns

@@ -3,8 +3,10 @@
 libvirt, Proxmox and the like start QEMU too, and name it there (``-name guest=NAME``): no binding of theirs is needed.
 """
 
+import contextlib
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from stealtime.capacity.guest import Guest
@@ -16,6 +18,7 @@ _ASKS = frozenset({"version", "help", "h"})
 _NAMES = frozenset({"id", "name", "vm-name"})
 """Options of Firecracker (its jailer sets it), crosvm and kvmtool."""
 _XEN = "its virtual CPUs run in Xen, of which this process is only the device model: no counter of this kernel has them"
+AGENT_PORT = "org.qemu.guest_agent.0"
 _UML = re.compile(r"linux(\.uml)?$|vmlinux$")
 _UML_ARGUMENT = re.compile(r"(umid|mem|ubd\w+|initrd|uml_dir|con\d*|root)=")
 _SIZE = re.compile(r"(\d+)([kKmMgGtT]?)[bB]?$")
@@ -88,6 +91,8 @@ def _qemu(pid: int, started_ticks: int, argv: Sequence[str], folder: Path) -> Gu
     told = _property(name, "guest") or _bare(name)
     memory = next((value for option, value in options if option == "m"), None)
     monitor = _monitor(options)
+    port = _agent_port(options)
+    has_agent, agent = port is not None, None if port is None else _socket_of(options, {port})
     return Guest(
         name=told or f"qemu-{pid}",
         kind="qemu",
@@ -96,6 +101,8 @@ def _qemu(pid: int, started_ticks: int, argv: Sequence[str], folder: Path) -> Gu
         # QEMU's own default.
         memory_bytes=128 << 20 if memory is None else _size(_property(memory, "size") or _bare(memory) or ""),
         monitor=None if monitor is None else folder / monitor,
+        agent=None if agent is None else folder / agent,
+        domain=told if has_agent and agent is None else None,
         elsewhere=_XEN if _is_of_xen(options) else None,
     )
 
@@ -133,9 +140,29 @@ def _monitor(options: Sequence[tuple[str, str]]) -> str | None:
         for option, value in options
         if option == "mon" and _property(value, "mode") == "control"
     }
+    return _socket_of(options, control)
+
+
+def _socket_of(options: Sequence[tuple[str, str]], names: Collection[str | None]) -> str | None:
+    """Give the path of the socket behind one of some character devices; libvirt hands QEMU an open one instead."""
     for option, value in options:
-        if option == "chardev" and _bare(value) == "socket" and _property(value, "id") in control:
+        if option == "chardev" and _bare(value) == "socket" and _property(value, "id") in names:
             return _property(value, "path")
+    return None
+
+
+def _agent_port(options: Sequence[tuple[str, str]]) -> str | None:
+    """Give the character device behind the port of the guest agent. libvirt writes devices as JSON."""
+    for option, value in options:
+        if option != "device":
+            continue
+        if value.startswith("{"):
+            with contextlib.suppress(ValueError):
+                device = json.loads(value)
+                if device.get("name") == AGENT_PORT:
+                    return str(device.get("chardev"))
+        elif _property(value, "name") == AGENT_PORT:
+            return _property(value, "chardev")
     return None
 
 

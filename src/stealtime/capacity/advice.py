@@ -96,24 +96,20 @@ class _Facts:
     def of_host(self, guests: Sequence[Judgement]) -> dict[str, str]:
         shares = [busy / 100 for busy in self._busy.values()]
         words = {"all_busy_percent": f"{100 * math.prod(shares):.2g}"} if shares else {}
-        words["room"] = self._room([one.guest.key for one in guests if one.guest is not None])
+        words["room"], words["room_where"] = self._room([one.guest.key for one in guests if one.guest is not None])
         return words
 
-    def _room(self, keys: Sequence[tuple[int, int]]) -> str:
-        """Say how many more guests like the largest one fit, where such a guest may run."""
+    def _room(self, keys: Sequence[tuple[int, int]]) -> tuple[str, str]:
+        """Say how many more guests like the largest one fit, and where such a guest may run if not everywhere."""
         # A guest that does nothing tells nothing of how many more would fit.
         demand, key = max(((self._demand_percent(key), key) for key in keys), default=(0.0, None))
         if key is None or demand < 1:
-            return "many"
-        allowed = self._guests[key][-1].allowed_cpus
-        cpus = self._busy.keys() if isinstance(allowed, Absent) else allowed & self._busy.keys()
-        is_pinned = len(cpus) < len(self._busy)
-        worth = self._topology.worth_cpus(cpus)
-        spare = _MOST_BUSY_PERCENT * worth - sum(self._busy[cpu] for cpu in cpus)
-        room = max(0, int(spare // demand))
-        return (
-            f"{room} (on {_cpus(cpus)}, where {self._guests[key][-1].guest.name} may run)" if is_pinned else f"{room}"
-        )
+            return "many", ""
+        last = self._guests[key][-1]
+        cpus = self._busy.keys() if isinstance(last.allowed_cpus, Absent) else last.allowed_cpus & self._busy.keys()
+        spare = _MOST_BUSY_PERCENT * self._topology.worth_cpus(cpus) - sum(self._busy[cpu] for cpu in cpus)
+        where = f" on {_cpus(cpus)}, where {last.guest.name} may run," if len(cpus) < len(self._busy) else ""
+        return str(max(0, int(spare // demand))), where
 
     def of_guest(self, guest: Guest) -> dict[str, str]:
         key = guest.key

@@ -63,7 +63,18 @@ OF_EACH_PART = frozenset(
 PLACEHOLDERS = frozenset(
     {
         *("guest", "vcpus", "suggested_vcpus", "quota_cpus", "suggested_quota_cpus"),
-        *("sharers", "demand_cpus", "capacity_cpus", "cpus", "relief", "account", "growth", "room", "all_busy_percent"),
+        *(
+            "sharers",
+            "demand_cpus",
+            "capacity_cpus",
+            "cpus",
+            "relief",
+            "account",
+            "growth",
+            "room",
+            "room_where",
+            "all_busy_percent",
+        ),
     }
 )
 """What ``why`` and ``change`` may hold in braces."""

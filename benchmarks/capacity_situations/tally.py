@@ -25,25 +25,29 @@ class Tally:
 
     due: int = 0
     found: int = 0
+    missed: int = 0
+    """Of those that are due, said to be all right ..."""
     quiet: int = 0
     alarms: int = 0
     undecided: int = 0
-    """Of those that are due or quiet, not judged."""
+    """... and of all, not judged: ten seconds are few for a guest that works now and then."""
     between: int = 0
     wrong: list[str] = field(default_factory=list)
 
     def add(self, what: str, stretch: float, verdict: str) -> None:
         waits = verdict in WAITS
+        undecided = not waits and verdict == "not judged"
         if stretch >= DUE_FROM:
             self.due += 1
             self.found += waits
-            self.undecided += verdict == "not judged"
-            if not waits:
+            self.undecided += undecided
+            if not waits and not undecided:
+                self.missed += 1
                 self.wrong.append(f"missed: {what}, stretch {stretch:.2f}: {verdict}")
         elif stretch <= QUIET_TO:
             self.quiet += 1
             self.alarms += waits
-            self.undecided += verdict == "not judged"
+            self.undecided += undecided
             if waits:
                 self.wrong.append(f"false: {what}, stretch {stretch:.2f}: {verdict}")
         else:
@@ -78,18 +82,25 @@ def tallied(lines: Iterable[Mapping[str, Any]], rules: RuleBook) -> Tallies:
     return found
 
 
+def interval(count: int, of: int) -> tuple[float, float]:
+    """Give the exact interval of 95 % of a share (C. Clopper and E. Pearson, Biometrika 26, 1934); all, of nothing."""
+    if of == 0:
+        return 0.0, 1.0
+    found = binomtest(count, of).proportion_ci(0.95, method="exact")
+    return float(found.low), float(found.high)
+
+
 def rate(count: int, of: int) -> str:
-    """Give a share with its exact interval of 95 % (C. Clopper and E. Pearson, Biometrika 26, 1934)."""
     if of == 0:
         return "none to look at"
-    found = binomtest(count, of).proportion_ci(0.95, method="exact")
-    return f"{count} of {of} ({100 * count / of:.1f} %, {100 * found.low:.1f} to {100 * found.high:.1f} %)"
+    low, high = interval(count, of)
+    return f"{count} of {of} ({100 * count / of:.1f} %, {100 * low:.1f} to {100 * high:.1f} %)"
 
 
-def told(name: str, tally: Tally) -> Sequence[str]:
+def describe(name: str, tally: Tally) -> Sequence[str]:
     """Give lines for the terminal."""
     return [
-        f"{name}: false alarms {rate(tally.alarms, tally.quiet)}; missed {rate(tally.due - tally.found, tally.due)}; "
-        f"{tally.undecided} not judged, {tally.between} between {QUIET_TO:g} and {DUE_FROM:g}, which are not counted",
+        f"{name}: false alarms {rate(tally.alarms, tally.quiet)}; missed {rate(tally.missed, tally.due)}; not judged "
+        f"{tally.undecided} of {tally.quiet + tally.due}; {tally.between} between {QUIET_TO:g} and {DUE_FROM:g} times",
         *(f"  {one}" for one in tally.wrong),
     ]

@@ -128,14 +128,13 @@ class _Facts:
             return words
         cpus = frozenset(allowed & self._busy.keys()) or allowed
         sharers = [one for one, seen in self._guests.items() if self._shares(seen[-1], cpus)]
-        demand_cpus = sum(self._demand_percent(one) for one in sharers) / 100
         # Those that want most first; a percent more or less is no order.
         ranked = sorted((-round(self._demand_percent(one), -1), self._guests[one][-1].guest.name) for one in sharers)
         names = [name for _, name in ranked]
         account = self._account(cpus)
         words["cpus"] = _cpus(cpus) + self._threads(cpus)
         words["capacity_cpus"] = str(len(cpus))
-        words["demand_cpus"] = f"{demand_cpus + account.others_cpus:.1f}"
+        words["demand_cpus"] = f"{account.wanted_cpus:.1f}"
         more = [f"{len(names) - _MOST_NAMES} more guests"] if len(names) > _MOST_NAMES else []
         words["sharers"] = ", ".join([*names[:_MOST_NAMES], *more]) + _others(account)
         words["relief"] = self._relief(guest.name, cpus, account)

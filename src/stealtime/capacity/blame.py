@@ -4,8 +4,8 @@ What the CPUs did is what guests ran there, what other processes ran, and a rest
 processes, what ticks and nanoseconds differ by. What is wanted is what they did and what virtual CPUs waited.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from stealtime.capacity.counters.takers import Taker
 from stealtime.capacity.figures import net_wait_percent
@@ -25,6 +25,8 @@ class Claim:
     is_guest: bool
     has_cpus: float
     waits_cpus: float = 0.0
+    may_run_elsewhere: bool = False
+    """Then what it has here is estimated."""
 
     @property
     def wants_cpus(self) -> float:
@@ -98,33 +100,31 @@ def account_of(uses: Sequence[Use], cpus: frozenset[int], takers: Sequence[Taker
             busy += row.busy_percent / 100
     there_cpus, busy_cpus = there / len(uses), busy / len(uses)
     claims = [*_of_guests(uses, cpus), *_of_takers(takers, cpus)]
-    named = sum(one.has_cpus for one in claims)
-    roaming = {one.pid for one in takers if not one.allowed_cpus <= cpus}
-    if named > busy_cpus:
-        # Those that may run elsewhere have run there more than these CPUs' part of the whole.
-        claims = _fitted(claims, roaming, named - busy_cpus)
+    excess = sum(one.has_cpus for one in claims) - busy_cpus
+    if excess > 0:
+        claims = _fitted(claims, excess)
     claims.sort(key=lambda one: (-round(one.wants_cpus, 1), one.name))
     rest = busy_cpus - sum(one.has_cpus for one in claims)
     return Account(cpus, there_cpus, tuple(claims), rest, there_cpus - busy_cpus)
 
 
 def _of_guests(uses: Sequence[Use], cpus: frozenset[int]) -> list[Claim]:
-    seen: dict[tuple[int, int], tuple[Guest, float, float]] = {}
+    seen: dict[tuple[int, int], tuple[Guest, float, float, bool]] = {}
     for use in uses:
         for key, one in use.guests.items():
             share = _share(one, cpus)
             if not share:
                 continue
-            guest, has, waits = seen.get(key, (one.guest, 0.0, 0.0))
+            guest, has, waits, _ = seen.get(key, (one.guest, 0.0, 0.0, False))
             has += share * sum(vcpu.run_percent for vcpu in one.vcpus.values()) / 100
             for vcpu in one.vcpus.values():
                 wait_percent = net_wait_percent(one, vcpu)
                 # Where a quota's part is unknown the wait is nobody's.
                 waits += 0.0 if isinstance(wait_percent, Absent) else share * wait_percent / 100
-            seen[key] = guest, has, waits
+            seen[key] = guest, has, waits, share < 1
     return [
-        Claim(guest.name, guest.pid, is_guest=True, has_cpus=has / len(uses), waits_cpus=waits / len(uses))
-        for guest, has, waits in seen.values()
+        Claim(guest.name, guest.pid, True, has / len(uses), waits / len(uses), roams)
+        for guest, has, waits, roams in seen.values()
     ]
 
 
@@ -139,20 +139,13 @@ def _of_takers(takers: Sequence[Taker], cpus: frozenset[int]) -> list[Claim]:
     for one in takers:
         share = len(one.allowed_cpus & cpus) / len(one.allowed_cpus) if one.allowed_cpus else 0.0
         if share:
-            claims.append(Claim(one.name, one.pid, is_guest=False, has_cpus=share * one.used_cpus))
+            has_cpus = share * one.used_cpus
+            claims.append(Claim(one.name, one.pid, is_guest=False, has_cpus=has_cpus, may_run_elsewhere=share < 1))
     return claims
 
 
-def _fitted(claims: Sequence[Claim], roaming: set[int], excess_cpus: float) -> list[Claim]:
-    loose = sum(one.has_cpus for one in claims if not one.is_guest and one.pid in roaming)
-    kept: Mapping[bool, float] = {True: max(0.0, 1 - excess_cpus / loose) if loose else 1.0, False: 1.0}
-    return [
-        Claim(
-            one.name,
-            one.pid,
-            one.is_guest,
-            one.has_cpus * kept[not one.is_guest and one.pid in roaming],
-            one.waits_cpus,
-        )
-        for one in claims
-    ]
+def _fitted(claims: Sequence[Claim], excess_cpus: float) -> list[Claim]:
+    """Take from those that may run elsewhere what cannot have been here."""
+    loose = sum(one.has_cpus for one in claims if one.may_run_elsewhere)
+    kept = max(0.0, 1 - excess_cpus / loose) if loose else 1.0
+    return [replace(one, has_cpus=kept * one.has_cpus) if one.may_run_elsewhere else one for one in claims]

@@ -155,7 +155,9 @@ def _subject(advice: Advice, hypervisor: HypervisorDocument | None) -> SubjectDo
     outcome = judgement.outcome
     # Without a rule that held, the conditions that came nearest tell why none did.
     evidence = (
-        outcome.evidence if outcome is not None else tuple(one for each in judgement.outcomes for one in each.evidence)
+        outcome.evidence
+        if outcome is not None
+        else tuple(one for each in judgement.outcomes if not each.rule.optional for one in each.evidence)
     )
     return SubjectDocument(
         name=judgement.subject,

@@ -84,8 +84,16 @@ class Judgement:
     @property
     def is_unheard(self) -> bool:
         """Whether nothing is known of how long a guest waited for its host."""
-        waits = [one for one in self.outcomes if one.rule.verdict == "over-committed host" and not one.rule.optional]
+        waits = self._waits
         return bool(waits) and all(one.holds is None and one.is_unheard for one in waits)
+
+    @property
+    def why_unheard(self) -> str:
+        return self._waits[0].undecided
+
+    @property
+    def _waits(self) -> list[Outcome]:
+        return [one for one in self.outcomes if one.rule.verdict == "over-committed host" and not one.rule.optional]
 
 
 MISPLACED: Verdict = "misplaced guests"
@@ -133,7 +141,7 @@ def _judge_host(uses: Sequence[Use], guests: Sequence[Judgement], book: RuleBook
     if not guests:
         because = NO_GUEST
     elif 2 * len(unheard) > len(guests):
-        because = f"guest {unheard[0].subject}: {unheard[0].because or 'its waits are not known'}"
+        because = f"guest {unheard[0].subject}: {unheard[0].why_unheard}"
         if len(guests) > 1:
             because = f"of {len(guests)} guests the waits of {len(guests) - len(unheard)} are known; {because}"
     if because is not None and not any(one.holds and one.of_guest for one in outcomes):

@@ -122,7 +122,7 @@ def _notes(watch: Watch, views: GuestViews, seen: Sequence[Use]) -> list[str]:
     ever = {guest.guest.name for use in seen for guest in use.guests.values()}
     last = {guest.guest.name for guest in seen[-1].guests.values()}
     if not last:
-        notes.append(f"{NO_GUEST}: no process is QEMU or User-Mode Linux. hint: {_NO_GUEST_HINT}")
+        notes.append(f"{NO_GUEST}: no process runs one. hint: {_NO_GUEST_HINT}")
     if ended := sorted(ever - last):
         notes.append(f"ended while watched, and not judged: {', '.join(ended)}")
     if unused := sorted(watch.ways.keys() - views.used):

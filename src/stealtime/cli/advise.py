@@ -20,7 +20,7 @@ GuestViews = Annotated[
     typer.Option(
         "--guest-view",
         metavar="WAY",
-        help="Also ask guests for their own run queue: `own` asks those of User-Mode Linux, "
+        help="Also ask guests for their own run queue: `own` asks those that need no way, "
         "GUEST=ssh:[USER@]HOST[:PORT] one over ssh; repeatable.",
     ),
 ]

@@ -253,7 +253,7 @@ def read_ways(words: list[str]) -> dict[str, str]:
         if not name or not way.startswith("ssh:") or way == "ssh:":
             raise UsageError(
                 f"--guest-view: {word!r} does not say how to reach which guest",
-                hint=f"write GUEST=ssh:[USER@]HOST[:PORT], or {OWN} for guests of User-Mode Linux, which need no way",
+                hint=f"write GUEST=ssh:[USER@]HOST[:PORT], or {OWN} for guests that need no way: User-Mode Linux, guest agents",
             )
         ssh_command(way)
         ways[name] = way

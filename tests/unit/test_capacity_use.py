@@ -161,6 +161,11 @@ def test_other_threads_are_of_their_own_last_two_readings() -> None:
     assert isinstance(use.emulator, ThreadsUse)
     assert use.emulator.run_percent == 20.0
     assert isinstance(of_guest(guest_sample(), guest_sample()).emulator, Absent)
+    # A wait of a minute that ended now is no more than the time in which it did not run.
+    ended = ThreadsRead(5 * SECOND_NS, {100: ThreadCounts(5 + SECOND_NS, 5 + 60 * SECOND_NS, 6)})
+    use = of_guest(guest_sample(), guest_sample()._replace(others=ReadTwice(first, ended)))
+    assert isinstance(use.emulator, ThreadsUse)
+    assert use.emulator.wait_percent == 80.0
     backwards = of_guest(guest_sample(), guest_sample()._replace(others=ReadTwice(last, first)))
     assert isinstance(backwards.emulator, Absent)
 

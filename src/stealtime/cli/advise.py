@@ -40,8 +40,8 @@ def advise(
 ) -> None:
     """Judge the provisioning of this host and of every guest on it: whoever started them.
 
-    Each is over-provisioned, efficiently provisioned, over-committed, under-provisioned or not judged, with the rule,
-    its source, the figures, and what to change. Reads counters only: it changes and traces nothing.
+    Each is over-provisioned, efficiently provisioned, over-committed, misplaced, under-provisioned or not judged, with
+    the rule, its source, the figures, and what to change. Reads counters only: it changes and traces nothing.
 
     Exit codes: 0 all is judged; 4 the host or a guest is not, and the output says why.
     """

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from stealtime.capacity.counters.parsers import CPU_COLUMNS
+from stealtime.capacity.guests.own_kernel import read_view
 from stealtime.capacity.sample import GuestView
 from stealtime.vocabulary.readings import Absent
 
@@ -177,9 +178,6 @@ class AgentView:
             OSError: It does not answer.
             ValueError: It knows no way, or what it says is nothing of the kind.
         """
-        # Late, or each would import the other.
-        from stealtime.capacity.guests.view import read_view
-
         if self._reads_files:
             try:
                 return read_view(b"".join(map(self._file, ("/proc/stat", "/proc/pressure/cpu", "/proc/vmstat"))))

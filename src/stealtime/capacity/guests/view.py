@@ -22,9 +22,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from stealtime.capacity.counters.parsers import parse_cpu_rows, parse_number_after, parse_pressure
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.guests.agent_view import AgentSocket, AgentView, LibvirtDomain
+from stealtime.capacity.guests.own_kernel import read_view
 from stealtime.capacity.sample import GuestView
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.readings import Absent
@@ -218,27 +218,6 @@ def ssh_command(way: str) -> list[str]:
     return ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", *port, "--", f"{user}{where.host}"]
 
 
-def read_view(text: bytes) -> GuestView:
-    """Read a guest's ``/proc/stat``, with or without its ``/proc/pressure/cpu`` and ``/proc/vmstat`` behind it.
-
-    Raises:
-        ValueError: It is not that.
-    """
-    start = text.find(b"some avg10=")
-    swapped = parse_number_after(text, b"pswpin")
-    vmstat = text.find(b"\nnr_free_pages ") + 1 or len(text)
-    stat, pressure = (text[:vmstat], b"") if start < 0 else (text[:start], text[start:vmstat])
-    rows = parse_cpu_rows(stat)
-    running = parse_number_after(stat, b"procs_running")
-    if not rows or running is None:
-        raise ValueError("what it said is no /proc/stat")
-    total_us: int | Absent = Absent(absent="its kernel has no pressure counters (psi=1)")
-    if pressure:
-        total_us = parse_pressure(pressure)["some"]
-    swapped_in = Absent(absent="its kernel counts no swapping") if swapped is None else swapped
-    return GuestView(running, len(rows), rows, total_us, swapped_in)
-
-
 def read_ways(words: list[str]) -> dict[str, str]:
     """Read the values of ``--guest-view``: ``GUEST=ssh:[USER@]HOST[:PORT]``, or ``own`` for those that need no way.
 
@@ -253,7 +232,7 @@ def read_ways(words: list[str]) -> dict[str, str]:
         if not name or not way.startswith("ssh:") or way == "ssh:":
             raise UsageError(
                 f"--guest-view: {word!r} does not say how to reach which guest",
-                hint=f"write GUEST=ssh:[USER@]HOST[:PORT], or {OWN} for guests that need no way: User-Mode Linux, guest agents",
+                hint=f"write GUEST=ssh:[USER@]HOST[:PORT], or {OWN} for guests that answer by themselves",
             )
         ssh_command(way)
         ways[name] = way

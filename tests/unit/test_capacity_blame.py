@@ -1,6 +1,7 @@
 """Who wants, who has and who waits: it adds up, whoever it is, and says whom to move."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_use import guest, use
 
-from stealtime.capacity.advice import Surroundings, advise
+from stealtime.capacity.advice import advise
 from stealtime.capacity.blame import account_of
 from stealtime.capacity.counters.takers import Taker, read_times, takers_between
 from stealtime.capacity.counters.topology import Topology, read_topology
 from stealtime.capacity.judgement import judge
+from stealtime.capacity.placement import idle_elsewhere_percent
 from stealtime.capacity.rules import load_rules
 from stealtime.capacity.use import Use
 
@@ -24,9 +26,9 @@ HOG = Taker("python3", 77, 0.5, frozenset({0}))
 
 def told(seen: Use, *takers: Taker, topology: Topology | None = None) -> tuple[str, str, str]:
     """Give the host's verdict, why, and what to change."""
-    uses = [seen] * N
+    uses = [replace(seen, topology=topology or Topology())] * N
     host, guests = judge(uses, RULES)
-    advice, _ = advise(uses, host, guests, Surroundings(takers, topology or Topology()))
+    advice, _ = advise(uses, host, guests, takers)
     return advice.judgement.verdict, advice.why or "", advice.change or ""
 
 
@@ -138,6 +140,10 @@ def test_threads_of_one_core_are_not_two_cpus(tmp_path: Path) -> None:
     # CPU 2 is of the same node: it is named, although the CPUs of the other one are idle as well.
     _, _, change = told(use(pair, busy=busy_with(4, 100.0)), topology=topology)
     assert change.endswith("let a use CPU 2 (98 % idle) too")
+    # Where all of node 0 is busy, both threads of the other core are idle: one is a CPU, the other a quarter of one.
+    assert idle_elsewhere_percent(
+        replace(use(pair, busy=(100.0, 2.0, 100.0, 2.0)), topology=topology), pair[0]
+    ) == pytest.approx(98 * 1.25)
     wide = [guest(name, run=[60.0, 60.0], wait=[40.0, 40.0], cpus=range(4)) for name in "abc"]
     _, _, change = told(use(wide, busy=(100.0,) * 4), topology=topology)
     assert "CPU 0, 1, 2, 3: 2 cores, worth 2.5 where all of their threads are busy" in change

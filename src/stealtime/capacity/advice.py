@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from stealtime.capacity.blame import Account, account_of
 from stealtime.capacity.counters.takers import Taker
-from stealtime.capacity.counters.topology import Topology
 from stealtime.capacity.figures import Series
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.judgement import Judgement
@@ -32,23 +31,21 @@ class Advice:
     """Who has the CPUs that are waited for."""
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What is known of a host besides its guests."""
-
-    takers: Sequence[Taker] = ()
-    """Who else used its CPUs."""
-    topology: Topology = field(default_factory=Topology)
-
-
 def advise(
     uses: Sequence[Use],
     host: Judgement,
     guests: Sequence[Judgement],
-    surroundings: Surroundings = Surroundings(),
+    takers: Sequence[Taker] = (),
 ) -> tuple[Advice, list[Advice]]:
-    """Say of each judgement why it is so and what to change; the oldest use comes first."""
-    facts = _Facts(uses, surroundings)
+    """Say of each judgement why it is so and what to change.
+
+    Args:
+        uses: What was judged, the oldest first.
+        host: Its judgement.
+        guests: Theirs.
+        takers: Who else used the host's CPUs.
+    """
+    facts = _Facts(uses, takers)
     # Words are wanted only where a rule held.
     words = {one.subject: facts.of_guest(one.guest) for one in guests if one.guest is not None and one.outcome}
     of_host = facts.of_host(guests) if host.outcome is not None else {}
@@ -83,10 +80,10 @@ class _Known(dict[str, str]):
 
 
 class _Facts:
-    def __init__(self, uses: Sequence[Use], surroundings: Surroundings) -> None:
+    def __init__(self, uses: Sequence[Use], takers: Sequence[Taker]) -> None:
         self._uses = uses
-        self._takers = surroundings.takers
-        self._topology = surroundings.topology
+        self._takers = takers
+        self._topology = uses[-1].topology
         self._accounts: dict[frozenset[int], Account] = {}
         self._guests = {key: [use.guests[key] for use in uses if key in use.guests] for key in uses[-1].guests}
         self._demands: dict[tuple[int, int], float] = {}

@@ -12,6 +12,7 @@ from types import TracebackType
 
 from stealtime.capacity.counters.files import KernelFile, OpenFiles
 from stealtime.capacity.counters.parsers import parse_cpu_rows, parse_memory, parse_number_after, parse_pressure
+from stealtime.capacity.counters.topology import SYSTEM, UNKNOWN, read_topology
 from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.capacity.guests.discovery import Discovery
 from stealtime.capacity.guests.tracking import GoneError, TrackedGuest
@@ -31,6 +32,7 @@ class Collector:
         proc: The kernel's ``/proc``; another one in tests.
         hierarchy: Where quotas are; None finds it.
         now_ns: The clock.
+        system: Where cores and memory nodes are told; None does not ask, as of another machine's ``proc``.
         guest_view: Gives, for a guest, what asks its own kernel; None where it is not to be asked.
     """
 
@@ -39,12 +41,15 @@ class Collector:
         proc: Path = PROC,
         *,
         hierarchy: CpuHierarchy | None = None,
+        system: Path | None = None,
         now_ns: Callable[[], int] = time.monotonic_ns,
         guest_view: Callable[[Guest], Callable[[], GuestView | Absent]] | None = None,
     ) -> None:
         self._proc = proc
         self._files = OpenFiles()
         self._hierarchy = hierarchy or _find_hierarchy()
+        system = SYSTEM if system is None and proc == PROC else system
+        self._topology = UNKNOWN if system is None else read_topology(system)
         self._now_ns = now_ns
         self._guest_view = guest_view
         self._discovery = Discovery(proc, self._files)
@@ -77,6 +82,7 @@ class Collector:
             memory_bytes=self._memory(),
             guests=self._guests(at_ns),
             swapped_in_pages=self._swapped_in(),
+            topology=self._topology,
         )
 
     def guests(self) -> dict[tuple[int, int], Guest]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from stealtime.capacity.counters.topology import SECOND_THREAD
 from stealtime.capacity.use import CpuUse, Figure, GuestUse, Use
 from stealtime.vocabulary.readings import Absent
 
@@ -32,9 +33,22 @@ def idle_of(cpus: Mapping[int, CpuUse]) -> dict[int, float]:
 
 
 def idle_elsewhere_percent(use: Use, guest: GuestUse) -> Figure:
-    """Give how much CPU stands idle where a guest's virtual CPUs may not run, in percent of one CPU."""
+    """Give how much CPU stands idle where a guest's virtual CPUs may not run, in percent of one CPU.
+
+    A thread of a core whose other thread works, or is counted already, adds a quarter.
+    """
     idle = idle_elsewhere(use, guest)
-    return idle if isinstance(idle, Absent) else sum(idle.values())
+    return idle if isinstance(idle, Absent) else _worth(use, idle)
+
+
+def _worth(use: Use, idle: Mapping[int, float]) -> float:
+    worth, counted = 0.0, set[int]()
+    for cpu, percent in idle.items():
+        others = use.topology.siblings.get(cpu, frozenset()) - {cpu}
+        is_second = any(other not in idle or other in counted for other in others)
+        worth += SECOND_THREAD * percent if is_second else percent
+        counted.add(cpu)
+    return worth
 
 
 def demand_if_spread_percent(use: Use, guest: GuestUse) -> Figure:
@@ -61,4 +75,4 @@ def demand_if_spread_percent(use: Use, guest: GuestUse) -> Figure:
         if other.unreadable is None and not isinstance(other.allowed_cpus, Absent) and other.allowed_cpus & own
         for vcpu in other.vcpus.values()
     )
-    return 100 * (busy_percent + waiting_percent) / (100 * len(own) + sum(idle.values()))
+    return 100 * (busy_percent + waiting_percent) / (100 * len(own) + _worth(use, idle))

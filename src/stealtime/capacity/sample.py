@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from stealtime.capacity.counters.parsers import ThreadCounts
 from stealtime.capacity.counters.quota import Throttled
+from stealtime.capacity.counters.topology import UNKNOWN, Topology
 from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.capacity.threads_use import ThreadsUse
 from stealtime.vocabulary.readings import Absent
@@ -88,3 +89,5 @@ class Sample:
     """By ``Guest.key``."""
     swapped_in_pages: int | Absent = _SWAP_UNREAD
     """Since its boot (``pswpin`` of ``/proc/vmstat``)."""
+    topology: Topology = UNKNOWN
+    """Its cores and memory nodes."""

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from stealtime.capacity.advice import Surroundings, advise
+from stealtime.capacity.advice import advise
 from stealtime.capacity.collector import Collector, hidden_processes
 from stealtime.capacity.counters import monitor
-from stealtime.capacity.counters.takers import read_times, takers_between
-from stealtime.capacity.counters.topology import read_topology
+from stealtime.capacity.counters.takers import Taker, read_times, takers_between
 from stealtime.capacity.document import AdviceDocument, HypervisorDocument, make_document
 from stealtime.capacity.gather import spare_the_garbage_collector, uses
 from stealtime.capacity.guests.view import GuestViews, read_ways
@@ -82,8 +81,7 @@ def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], No
             takers = takers_between(times, read_times(), elapsed_s, own)
         finally:
             views.close()
-    surroundings = Surroundings(takers, read_topology())
-    return _document(watch, seen, before, after, surroundings, [*notes, *_notes(watch, views, seen)])
+    return _document(watch, seen, before, after, takers, [*notes, *_notes(watch, views, seen)])
 
 
 def _document(
@@ -91,11 +89,11 @@ def _document(
     seen: Sequence[Use],
     before: "_Looks",
     after: "_Looks",
-    surroundings: Surroundings,
+    takers: Sequence[Taker],
     notes: Sequence[str],
 ) -> AdviceDocument:
     host, guests = judge(seen, watch.rules)
-    host_advice, guest_advice = advise(seen, host, guests, surroundings)
+    host_advice, guest_advice = advise(seen, host, guests, takers)
     gained = {key: monitor.between(before[key], after[key]) for key in before.keys() & after.keys()}
     hypervisors = {key: HypervisorDocument.of(one, sum(use.elapsed_s for use in seen)) for key, one in gained.items()}
     return make_document(

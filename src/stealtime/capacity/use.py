@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from stealtime.capacity.counters.parsers import CPU_COLUMNS, NOTHING_YET, ThreadCounts
 from stealtime.capacity.counters.quota import Throttled, held_between_ns
+from stealtime.capacity.counters.topology import UNKNOWN, Topology
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.sample import GuestSample, GuestView, Sample
 from stealtime.capacity.threads_use import ThreadsUse
@@ -91,6 +92,7 @@ class Use:
     memory_committed_percent: Figure = _MEMORY_NOT_KEPT
     """What all guests were given, of all memory: above 100 not all of them can have it at once."""
     swap_in_bytes_per_s: Figure = _SWAP_NOT_KEPT
+    topology: Topology = UNKNOWN
 
 
 def between(before: Sample, after: Sample) -> Use:
@@ -114,6 +116,7 @@ def between(before: Sample, after: Sample) -> Use:
         },
         memory_committed_percent=_committed(after),
         swap_in_bytes_per_s=_host_swap_in(before, after, elapsed_ns),
+        topology=after.topology,
     )
 
 

@@ -34,6 +34,10 @@ class Topology:
         return all(self.nodes.get(cpu) == self.nodes.get(other) for other in others)
 
 
+UNKNOWN = Topology()
+"""Each CPU is a core, and there is one memory node."""
+
+
 def read_topology(system: Path = SYSTEM) -> Topology:
     """Read it; what cannot be read is left out."""
     siblings: dict[int, frozenset[int]] = {}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from synthetic_use import guest, use
 
 from stealtime.capacity.advice import advise
-from stealtime.capacity.blame import account_of
+from stealtime.capacity.blame import Ledger
 from stealtime.capacity.counters.takers import Taker, read_times, takers_between
 from stealtime.capacity.counters.topology import Topology, read_topology
 from stealtime.capacity.judgement import judge
@@ -94,7 +94,7 @@ def test_what_all_have_and_what_stands_idle_is_what_is_there(
 ) -> None:
     guests = [guest(str(n), run=[run], wait=[wait], cpus=cpus) for n, (run, wait, cpus) in enumerate(runs)]
     others = [Taker(f"t{n}", 1_000_000 + n, used, frozenset(cpus)) for n, (used, cpus) in enumerate(takers)]
-    account = account_of([use(guests, busy=busy)] * 3, frozenset({0}), others)
+    account = Ledger([use(guests, busy=busy)] * 3, others).account(frozenset({0}))
     had = sum(one.has_cpus for one in account.claims) + account.rest_cpus + account.idle_cpus
     assert had == pytest.approx(account.there_cpus)
     wanted = sum(one.wants_cpus for one in account.claims) + account.rest_cpus

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import attrgetter
 
-from stealtime.capacity.blame import Account, account_of
+from stealtime.capacity.blame import Account, Ledger
 from stealtime.capacity.counters.takers import Taker
 from stealtime.capacity.figures import Series
 from stealtime.capacity.guest import Guest
@@ -145,9 +146,14 @@ class _Facts:
             return None
         return self._account(frozenset(last.allowed_cpus & self._busy.keys()) or last.allowed_cpus)
 
+    @cached_property
+    def _ledger(self) -> Ledger:
+        # While nobody waits it is not wanted.
+        return Ledger(self._uses, self._takers)
+
     def _account(self, cpus: frozenset[int]) -> Account:
         if cpus not in self._accounts:
-            self._accounts[cpus] = account_of(self._uses, cpus, self._takers)
+            self._accounts[cpus] = self._ledger.account(cpus)
         return self._accounts[cpus]
 
     def _threads(self, cpus: frozenset[int]) -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from stealtime.capacity.counters.takers import Taker
 from stealtime.capacity.figures import net_wait_percent
-from stealtime.capacity.guest import Guest
 from stealtime.capacity.use import GuestUse, Use
 from stealtime.vocabulary.readings import Absent
 
@@ -79,69 +78,78 @@ class Account:
         return f"of {self.there_cpus:.2f} CPUs {', '.join(parts)}"
 
 
-def account_of(uses: Sequence[Use], cpus: frozenset[int], takers: Sequence[Taker] = ()) -> Account:
-    """Say who has some of the host's CPUs.
-
-    Of a guest or process that may also run elsewhere, the part counts that these CPUs are of all on which it may run.
+class Ledger:
+    """What each guest and process has and waits for, from which accounts of some CPUs are made.
 
     Args:
         uses: Of the host, over the time.
-        cpus: Which.
         takers: Who is no guest.
     """
-    there = busy = 0.0
+
+    def __init__(self, uses: Sequence[Use], takers: Sequence[Taker] = ()) -> None:
+        self._cpus = _of_cpus(uses)
+        self._claims = [*_of_guests(uses), *_of_takers(takers)]
+
+    def account(self, cpus: frozenset[int]) -> Account:
+        """Say who has some of the host's CPUs.
+
+        Of a guest or process that may also run elsewhere, the part counts that these CPUs are of all on which it may
+        run. Where that is more than was used of them, such guests and processes were elsewhere.
+        """
+        there_cpus = sum(there for cpu, (there, _) in self._cpus.items() if cpu in cpus)
+        busy_cpus = sum(busy for cpu, (_, busy) in self._cpus.items() if cpu in cpus)
+        claims = [_part(claim, allowed, cpus) for claim, allowed in self._claims if allowed & cpus]
+        excess_cpus = sum(one.has_cpus for one in claims) - busy_cpus
+        if excess_cpus > 0:
+            claims = _fitted(claims, excess_cpus)
+        claims.sort(key=lambda one: (-round(one.wants_cpus, 1), one.name))
+        rest_cpus = busy_cpus - sum(one.has_cpus for one in claims)
+        return Account(cpus, there_cpus, tuple(claims), rest_cpus, there_cpus - busy_cpus)
+
+
+def _of_cpus(uses: Sequence[Use]) -> dict[int, tuple[float, float]]:
+    """Give how much of each CPU was there, without what the host's own host took, and how much was busy."""
+    found: dict[int, tuple[float, float]] = {}
     for use in uses:
-        for cpu in cpus if not isinstance(use.cpus, Absent) else ():
-            row = None if isinstance(use.cpus, Absent) else use.cpus.get(cpu)
-            if row is None or isinstance(row.busy_percent, Absent):
+        for cpu, row in {}.items() if isinstance(use.cpus, Absent) else use.cpus.items():
+            if isinstance(row.busy_percent, Absent):
                 continue
             stolen = 0.0 if isinstance(row.steal_percent, Absent) else row.steal_percent
-            there += 1 - stolen / 100
-            busy += row.busy_percent / 100
-    there_cpus, busy_cpus = there / len(uses), busy / len(uses)
-    claims = [*_of_guests(uses, cpus), *_of_takers(takers, cpus)]
-    excess = sum(one.has_cpus for one in claims) - busy_cpus
-    if excess > 0:
-        claims = _fitted(claims, excess)
-    claims.sort(key=lambda one: (-round(one.wants_cpus, 1), one.name))
-    rest = busy_cpus - sum(one.has_cpus for one in claims)
-    return Account(cpus, there_cpus, tuple(claims), rest, there_cpus - busy_cpus)
+            there, busy = found.get(cpu, (0.0, 0.0))
+            found[cpu] = there + (1 - stolen / 100) / len(uses), busy + row.busy_percent / 100 / len(uses)
+    return found
 
 
-def _of_guests(uses: Sequence[Use], cpus: frozenset[int]) -> list[Claim]:
-    seen: dict[tuple[int, int], tuple[Guest, float, float, bool]] = {}
+def _of_guests(uses: Sequence[Use]) -> list[tuple[Claim, frozenset[int]]]:
+    """Give what each guest has and waits for in all, and where it may run as far as that is known."""
+    seen: dict[tuple[int, int], tuple[GuestUse, float, float]] = {}
     for use in uses:
         for key, one in use.guests.items():
-            share = _share(one, cpus)
-            if not share:
+            if one.unreadable is not None:
                 continue
-            guest, has, waits, _ = seen.get(key, (one.guest, 0.0, 0.0, False))
-            has += share * sum(vcpu.run_percent for vcpu in one.vcpus.values()) / 100
+            _, has, waits = seen.get(key, (one, 0.0, 0.0))
             for vcpu in one.vcpus.values():
+                has += vcpu.run_percent / 100
                 wait_percent = net_wait_percent(one, vcpu)
                 # Where a quota's part is unknown the wait is nobody's.
-                waits += 0.0 if isinstance(wait_percent, Absent) else share * wait_percent / 100
-            seen[key] = guest, has, waits, share < 1
+                waits += 0.0 if isinstance(wait_percent, Absent) else wait_percent / 100
+            seen[key] = one, has, waits
     return [
-        Claim(guest.name, guest.pid, True, has / len(uses), waits / len(uses), roams)
-        for guest, has, waits, roams in seen.values()
+        (Claim(one.guest.name, one.guest.pid, True, has / len(uses), waits / len(uses)), one.allowed_cpus)
+        for one, has, waits in seen.values()
+        if not isinstance(one.allowed_cpus, Absent)
     ]
 
 
-def _share(use: GuestUse, cpus: frozenset[int]) -> float:
-    if use.unreadable is not None or isinstance(use.allowed_cpus, Absent) or not use.allowed_cpus:
-        return 0.0
-    return len(use.allowed_cpus & cpus) / len(use.allowed_cpus)
+def _of_takers(takers: Sequence[Taker]) -> list[tuple[Claim, frozenset[int]]]:
+    return [(Claim(one.name, one.pid, False, one.used_cpus), one.allowed_cpus) for one in takers]
 
 
-def _of_takers(takers: Sequence[Taker], cpus: frozenset[int]) -> list[Claim]:
-    claims = []
-    for one in takers:
-        share = len(one.allowed_cpus & cpus) / len(one.allowed_cpus) if one.allowed_cpus else 0.0
-        if share:
-            has_cpus = share * one.used_cpus
-            claims.append(Claim(one.name, one.pid, is_guest=False, has_cpus=has_cpus, may_run_elsewhere=share < 1))
-    return claims
+def _part(claim: Claim, allowed: frozenset[int], cpus: frozenset[int]) -> Claim:
+    share = len(allowed & cpus) / len(allowed)
+    if share == 1:
+        return claim
+    return replace(claim, has_cpus=share * claim.has_cpus, waits_cpus=share * claim.waits_cpus, may_run_elsewhere=True)
 
 
 def _fitted(claims: Sequence[Claim], excess_cpus: float) -> list[Claim]:

@@ -113,7 +113,7 @@ class _Facts:
         key = guest.key
         last = self._guests[key][-1]
         vcpus = max(len(last.vcpus), 1)
-        words = {"guest": guest.name, "vcpus": str(vcpus)}
+        words = {"guest": guest.name, "vcpus": str(vcpus), "account": "it is not known which CPUs those are"}
         wanted_cpus = self._demand_percent(key) / 100
         if last.quota_cpus is not None:
             words["quota_cpus"] = f"{last.quota_cpus:.2g}"

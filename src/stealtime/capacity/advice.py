@@ -209,7 +209,10 @@ def _others(account: Account) -> str:
     """Name what is no guest, where it takes more than a tenth of the CPUs."""
     if account.others_cpus <= 0.1 * len(account.cpus):
         return ""
-    named = ", ".join(f"{one.name} (process {one.pid})" for one in account.hogs[:_MOST_NAMES])
+    hogs = account.hogs[:_MOST_NAMES]
+    named = ", ".join(f"{one.name} (process {one.pid})" for one in hogs)
+    if named and sum(one.has_cpus for one in hogs) < 0.9 * account.others_cpus:
+        named += " and others"
     return f" (and {named or 'processes that are no guest'}, {account.others_cpus:.1f} CPUs)"
 
 

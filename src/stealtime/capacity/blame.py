@@ -72,7 +72,8 @@ class Account:
             parts.append(f"{name} has {one.has_cpus:.2f}{waits}")
         if more := self.claims[_MOST_NAMES:]:
             has, waited = sum(one.has_cpus for one in more), sum(one.waits_cpus for one in more)
-            parts.append(f"{len(more)} more have {has:.2f} and wait for {waited:.2f}")
+            waits = f" and wait for {waited:.2f}" if waited >= 0.005 else ""
+            parts.append(f"{len(more)} more have {has:.2f}{waits}")
         parts.append(f"others have {max(0.0, self.rest_cpus):.2f}")
         parts.append(f"{self.idle_cpus:.2f} stand idle")
         return f"of {self.there_cpus:.2f} CPUs {', '.join(parts)}"

@@ -47,6 +47,8 @@ SAMPLES = 12
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 """How fine the kernel tells the times of CPUs."""
 SPIN = "while True: pass"
+WAITS = {"over-committed host", "misplaced guests"}
+"""Which of the two depends on whether something else keeps the other CPUs busy."""
 
 
 @asynccontextmanager
@@ -111,7 +113,7 @@ async def test_two_busy_guests_on_one_cpu_are_an_over_committed_host(
         seen = await watch(*pair)
     host, guests = verdicts(seen)
     assert len(guests) == 2
-    assert [one.verdict for one in (host, *guests)] == ["over-committed host"] * 3, explained(host, *guests)
+    assert {one.verdict for one in (host, *guests)} <= WAITS, explained(host, *guests)
     # Each has half of the CPU and waits for the other half.
     for one in guests:
         figures = one.figures.parts["vCPU 0"]
@@ -134,14 +136,14 @@ async def test_guests_whose_pages_fault_over_commit_one_cpu_and_fit_on_two(
         move(pair[0], HOUSEKEEPING_CPU)
         apart = await watch(*pair, samples=RULES.minimum_samples)
     host, guests = verdicts(together)
-    assert [one.verdict for one in (host, *guests)] == ["over-committed host"] * 3, explained(host, *guests)
+    assert {one.verdict for one in (host, *guests)} <= WAITS, explained(host, *guests)
     for one in guests:
         figures = one.figures.parts["vCPU 0"]
         assert 35 < figures["vcpu_run_percent"].mean < 55
         assert 35 < figures["vcpu_wait_share_percent"].mean < 65
         assert figures["wait_per_dispatch_ns"].mean < 60_000, "then it is no case for a rule of its own"
     host, guests = verdicts(apart)
-    assert "over-committed host" not in [one.verdict for one in (host, *guests)], explained(host, *guests)
+    assert not WAITS & {one.verdict for one in (host, *guests)}, explained(host, *guests)
     assert [one.figures.parts["vCPU 0"]["vcpu_wait_share_percent"].mean < 20 for one in guests] == [True, True]
 
 
@@ -194,7 +196,7 @@ async def test_a_guest_that_a_quota_holds_back_is_told_so_and_its_host_is_not_bl
     assert judged.outcome is not None
     assert judged.outcome.rule.id == "quota"
     assert judged.figures.whole["throttled_percent"].mean == pytest.approx(50, abs=12)
-    assert host.verdict != "over-committed host", explained(host)
+    assert host.verdict not in WAITS, explained(host)
 
 
 async def test_a_guest_that_is_killed_while_it_is_watched_spoils_nothing(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
-"""Run in the first level: what the collector reads of two guests under KVM, one of them without names of threads.
+"""Run in the first level: what the collector reads of guests under KVM, one of them without names of threads, one whose
+program goes by another name.
 
 The guests run their firmware, which looks for something to boot. What was read is printed as JSON in the last line.
 """
 
 import asyncio
 import json
+import shutil
 import subprocess
 import tempfile
 import time
@@ -25,11 +27,12 @@ _UP_S = 8.0
 _LOOKS = 12
 """Threads without names are looked at again every few samples."""
 _WATCHED_S = 5.0
-QEMU = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-m", "64", "-smp", "2"]
+QEMU = "qemu-system-x86_64"
+OPTIONS = ["-nodefaults", "-no-user-config", "-display", "none", "-m", "64", "-smp", "2", "-machine", "q35,accel=kvm"]
 
 
-def start(*options: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([*QEMU, "-machine", "q35,accel=kvm", "-cpu", "host", *options])
+def start(*options: str, shown_as: str = QEMU) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([shown_as, *OPTIONS, "-cpu", "host", *options], executable=shutil.which(QEMU))
 
 
 def roles(sample: GuestSample) -> dict[str, Any]:
@@ -52,7 +55,8 @@ def main() -> None:
         path = Path(folder) / "qmp.sock"
         named = start("-name", "guest=named,debug-threads=on", "-qmp", f"unix:{path},server=on,wait=off")
         nameless = start("-name", "nameless")
-        for process in (named, nameless):
+        renamed = start("-name", "renamed,debug-threads=on", shown_as="/opt/vendor/firecracker")
+        for process in (named, nameless, renamed):
             stack.callback(process.wait)
             stack.callback(process.kill)
         time.sleep(_UP_S)
@@ -67,7 +71,7 @@ def main() -> None:
         after = collector.sample()
         told: dict[str, Any] = {
             name: roles(after.guests[by_pid[process.pid].key]) | counted(by_pid[process.pid], looks[process.pid])
-            for name, process in (("named", named), ("nameless", nameless))
+            for name, process in (("named", named), ("nameless", nameless), ("renamed", renamed))
         }
         told["exits"] = {"qmp": exits(looks[named.pid].counters), "debugfs": exits(in_debugfs)}
         use = between(before, after)

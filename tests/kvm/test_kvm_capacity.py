@@ -20,8 +20,10 @@ def told(machine: FirstLevel, tell: Callable[[str], None]) -> dict[str, Any]:
     return read
 
 
-def test_virtual_cpus_are_found_by_name_and_by_their_time_of_a_guest(told: dict[str, Any]) -> None:
-    for name in ("named", "nameless"):
+def test_virtual_cpus_are_found_by_name_by_their_time_of_a_guest_and_under_another_program(
+    told: dict[str, Any],
+) -> None:
+    for name in ("named", "nameless", "renamed"):
         assert told[name]["unreadable"] is None, told
         assert [number for number, _ in told[name]["vcpus"]] == [0, 1], told
         assert told[name]["threads"] > 2

@@ -86,6 +86,7 @@ def recording(samples: int, *, run: float = 50.0, wait: float = 50.0, busy: floa
         throttled_percent=0.0,
         quota_cpus=None,
         view=ViewUse(1.0, 1, 0.0, absent),
+        others_run_percent=wait,
     )
     cpus = {cpu: CpuUse(busy, 0.0, 1.0, 0.0) for cpu in range(2)}
     use = Use(1.0, cpus, 80.0, {"memory": 0.0}, {guest.guest.key: guest})

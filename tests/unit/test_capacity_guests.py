@@ -11,8 +11,9 @@ from fabricated_guests import FabricatedProc, FabricatedThread
 from stealtime.capacity.collector import Collector
 from stealtime.capacity.guest import GuestThread
 from stealtime.capacity.guests.command_line import read_guest
+from stealtime.capacity.guests.own_kernel import read_view
 from stealtime.capacity.guests.roles import roles_by_kvm, roles_by_name
-from stealtime.capacity.guests.view import read_view, read_ways, ssh_command
+from stealtime.capacity.guests.view import read_ways, ssh_command
 from stealtime.capacity.sample import GuestSample
 from stealtime.capacity.use import between
 from stealtime.vocabulary.errors import UsageError

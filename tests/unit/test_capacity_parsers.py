@@ -117,7 +117,7 @@ def test_quotas_of_groups_above_hold_too(tmp_path: Path) -> None:
     throttled = read_throttled(quotas, hierarchy)
     assert throttled is not None
     assert not isinstance(throttled, Absent)
-    assert (throttled.total_ns, throttled.quota_cpus) == (800_000, 0.5)
+    assert (throttled.held_ns, throttled.quota_cpus) == ({vcpu0: 300_000, vcpu1: 500_000}, 0.5)
     assert read_throttled([], hierarchy) is None
     (vcpu0 / "cpu.stat").unlink()
     assert isinstance(read_throttled(quotas, hierarchy), Absent)

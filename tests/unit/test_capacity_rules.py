@@ -12,7 +12,7 @@ from stealtime.vocabulary.errors import UsageError
 def test_every_builtin_rule_has_a_source_and_a_date() -> None:
     book = load_rules()
     assert {rule.verdict for rule in book.rules} == {
-        "not judged", "under-provisioned guest", "over-committed host", "over-provisioned host"
+        "not judged", "under-provisioned guest", "over-committed host", "over-provisioned host", "misplaced guests"
     }  # fmt: skip
     assert all(rule.source and rule.date for rule in book.rules)
 

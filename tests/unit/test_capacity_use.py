@@ -1,6 +1,7 @@
 """What was used between two samples: shares add up, rates are never negative, resets are absent."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -76,10 +77,17 @@ def test_busy_idle_and_steal_are_the_whole(gained: list[int]) -> None:
 
 def test_iowait_may_go_back_a_little_and_nothing_else() -> None:
     assert cpu([0, 0, 0, 0, 9, 0, 0, 0, 0, 0], [50, 0, 0, 55, 4, 0, 0, 0, 0, 0]).busy_percent == 50.0
-    for column in (0, 1, 2, 5, 6, 7):
+    for column in (0, 1, 2, 5, 6):
         before, after = [9] * 10, [100] * 10
         after[column] = 8
         assert isinstance(cpu(before, after).busy_percent, Absent)
+
+
+def test_stolen_time_that_runs_backwards_spoils_nothing_else() -> None:
+    use = cpu([0, 0, 0, 0, 0, 0, 0, 40, 0, 0], [50, 0, 0, 50, 0, 0, 0, 10, 0, 0])
+    assert use.busy_percent == 50.0
+    assert isinstance(use.steal_percent, Absent)
+    assert "steal went backwards" in use.steal_percent.absent
 
 
 def test_what_an_old_kernel_does_not_count_is_absent() -> None:
@@ -118,9 +126,32 @@ def test_rates_are_never_negative(first: tuple[int, int, int], last: tuple[int, 
 def test_a_thread_that_began_meanwhile_counts_from_zero_and_one_that_ended_not_at_all() -> None:
     before = guest_sample(counts={100: STILL, 102: STILL})
     after = guest_sample(counts={100: STILL, 101: ThreadCounts(200_000_000, 0, 1)})
-    use = of_guest(before, after)
+    use = of_guest(before, after._replace(began=frozenset({101})))
     assert use.vcpus[0].run_percent == 20.0
-    assert use.vcpus[1].run_percent == 0.0
+    assert 1 not in use.vcpus
+
+
+def test_the_history_of_a_virtual_cpu_that_is_found_late_is_not_one_seconds_use() -> None:
+    # A thread without a name is known for a virtual CPU only once it has run a guest: here after 90 s of it.
+    before = guest_sample(counts={102: STILL})
+    after = guest_sample(counts={101: ThreadCounts(90 * SECOND_NS, 0, 9), 102: STILL})
+    assert 0 not in of_guest(before, after).vcpus
+    later = guest_sample(counts={101: ThreadCounts(90 * SECOND_NS + 300_000_000, 0, 19), 102: STILL})
+    assert of_guest(after, later).vcpus[0].run_percent == 30.0
+
+
+def test_a_wait_that_began_long_ago_is_not_one_seconds_wait() -> None:
+    # The kernel adds a wait when it ends.
+    use = of_guest(guest_sample(), guest_sample(ThreadCounts(5 + 400_000_000, 5 + 30 * SECOND_NS, 6)))
+    assert (use.vcpus[0].run_percent, use.vcpus[0].wait_percent) == (40.0, 60.0)
+    assert use.vcpus[0].wait_per_dispatch_ns == 30e9
+
+
+def test_a_virtual_cpu_that_wants_a_cpu_and_gets_none_waits_all_the_time() -> None:
+    starved = guest_sample()._replace(starving=frozenset({101}))
+    use = of_guest(guest_sample(), starved)
+    assert use.vcpus[0] == ThreadsUse(0.0, 100.0, 0.0, float(SECOND_NS))
+    assert use.vcpus[1].wait_percent == 0.0
 
 
 def test_other_threads_are_of_their_own_last_two_readings() -> None:
@@ -130,6 +161,11 @@ def test_other_threads_are_of_their_own_last_two_readings() -> None:
     assert isinstance(use.emulator, ThreadsUse)
     assert use.emulator.run_percent == 20.0
     assert isinstance(of_guest(guest_sample(), guest_sample()).emulator, Absent)
+    # A wait of a minute that ended now is no more than the time in which it did not run.
+    ended = ThreadsRead(5 * SECOND_NS, {100: ThreadCounts(5 + SECOND_NS, 5 + 60 * SECOND_NS, 6)})
+    use = of_guest(guest_sample(), guest_sample()._replace(others=ReadTwice(first, ended)))
+    assert isinstance(use.emulator, ThreadsUse)
+    assert use.emulator.wait_percent == 80.0
     backwards = of_guest(guest_sample(), guest_sample()._replace(others=ReadTwice(last, first)))
     assert isinstance(backwards.emulator, Absent)
 
@@ -145,14 +181,45 @@ def test_pressure_by_hand_and_backwards() -> None:
 
 def test_what_a_quota_takes_is_no_wait_for_the_host() -> None:
     ran = ThreadCounts(5 + 500_000_000, 5 + 500_000_000, 5 + 10)
-    use = of_guest(guest_sample(throttled=Throttled(0, 0.5)), guest_sample(ran, throttled=Throttled(400_000_000, 0.5)))
+    use = of_guest(guest_sample(throttled=held(0)), guest_sample(ran, throttled=held(400_000_000)))
     # Two virtual CPUs: 0.4 s held back together is 20 % of each.
     assert (use.throttled_percent, use.quota_cpus) == (20.0, 0.5)
     assert net_wait_percent(use, use.vcpus[0]) == pytest.approx(10.0)
 
 
+GROUP, OTHER = Path("/sys/fs/cgroup/a"), Path("/sys/fs/cgroup/a/vcpu0")
+
+
+def held(*each_ns: int) -> Throttled:
+    return Throttled(dict(zip((GROUP, OTHER), each_ns, strict=False)), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        (held(900), held(100), "went backwards, by 800 ns"),
+        # The sum of all goes up, and one of them was made anew.
+        (held(900, 0), held(100, 5000), "went backwards, by 800 ns"),
+        # What a group counted before it was ours is nothing of this second.
+        (held(0), held(0, 90 * SECOND_NS), "its quotas changed meanwhile"),
+    ],
+)
+def test_a_quota_whose_counters_began_anew_is_absent(before: Throttled, after: Throttled, why: str) -> None:
+    ran = ThreadCounts(5, 5 + 500_000_000, 5 + 10)
+    use = of_guest(guest_sample(throttled=before), guest_sample(ran, throttled=after))
+    assert isinstance(use.throttled_percent, Absent)
+    assert why in use.throttled_percent.absent
+    # Nobody knows how much of the wait was the quota's: it is not said to be the host's.
+    assert net_wait_percent(use, use.vcpus[0]) == use.throttled_percent
+
+
+def test_of_quotas_in_each_other_the_one_that_held_longest_counts() -> None:
+    use = of_guest(guest_sample(throttled=held(0, 0)), guest_sample(throttled=held(100_000_000, 300_000_000)))
+    assert use.throttled_percent == 15.0
+
+
 def test_a_quota_that_was_set_meanwhile_is_not_judged_yet() -> None:
-    use = of_guest(guest_sample(), guest_sample(throttled=Throttled(9, 0.5)))
+    use = of_guest(guest_sample(), guest_sample(throttled=held(9)))
     assert isinstance(use.throttled_percent, Absent)
 
 

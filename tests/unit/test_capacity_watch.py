@@ -118,7 +118,7 @@ def test_metrics_carry_the_same_figures_in_base_units() -> None:
     assert found["stealtime_vcpu_wait_seconds_total"][("web", "0")] == pytest.approx(6.0)
     assert found["stealtime_vcpu_neighbour_wait_seconds_total"][("web", "guest db", "0")] == pytest.approx(0.096)
     assert found["stealtime_host_cpu_busy_ratio"][("1",)] == pytest.approx(0.03)
-    assert found["stealtime_verdict"][("host", "host", "over-committed host")] == 1
+    assert found["stealtime_verdict"][("host", "host", "misplaced guests")] == 1
     assert sum(found["stealtime_verdict"].values()) == 4  # the host and three guests
 
 

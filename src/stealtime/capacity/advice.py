@@ -1,19 +1,24 @@
 """What to change, in numbers: fills the words of a rule with the figures of the case; pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import attrgetter
 
+from stealtime.capacity.blame import Account, Ledger
+from stealtime.capacity.counters.takers import Taker
 from stealtime.capacity.figures import Series
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.judgement import Judgement
+from stealtime.capacity.placement import IDLE_PERCENT
 from stealtime.capacity.use import GuestUse, Use
+from stealtime.vocabulary.cpu_lists import format_cpus
 from stealtime.vocabulary.readings import Absent
 
 _MOST_NAMES = 5
-_IDLE_PERCENT = 60.0
-"""A CPU that is idle at least so much can take a virtual CPU: the rest of the 40 % of an over-provisioned host."""
+_MOST_BUSY_PERCENT = 100 - IDLE_PERCENT
+"""Up to which a host is filled when it is asked how many more guests it has room for."""
 
 
 @dataclass(frozen=True)
@@ -23,27 +28,49 @@ class Advice:
     judgement: Judgement
     why: str | None
     change: str | None
+    account: Account | None = None
+    """Who has the CPUs that are waited for."""
 
 
-def advise(uses: Sequence[Use], host: Judgement, guests: Sequence[Judgement]) -> tuple[Advice, list[Advice]]:
-    """Say of each judgement why it is so and what to change; the oldest use comes first."""
-    facts = _Facts(uses)
+def advise(
+    uses: Sequence[Use],
+    host: Judgement,
+    guests: Sequence[Judgement],
+    takers: Sequence[Taker] = (),
+) -> tuple[Advice, list[Advice]]:
+    """Say of each judgement why it is so and what to change.
+
+    Args:
+        uses: What was judged, the oldest first.
+        host: Its judgement.
+        guests: Theirs.
+        takers: Who else used the host's CPUs.
+    """
+    facts = _Facts(uses, takers)
     # Words are wanted only where a rule held.
     words = {one.subject: facts.of_guest(one.guest) for one in guests if one.guest is not None and one.outcome}
     of_host = facts.of_host(guests) if host.outcome is not None else {}
     if host.outcome is not None and host.outcome.of_guest is not None:
         of_host = {**words.get(host.outcome.of_guest, {}), **of_host}
-    return _put(host, of_host), [_put(one, words.get(one.subject, {})) for one in guests]
+    account = None if host.outcome is None else facts.account_of_guest(host.outcome.of_guest)
+    return _put(host, of_host, account), [
+        _put(one, words.get(one.subject, {}), facts.account_of_guest(one.subject if one.outcome else None))
+        for one in guests
+    ]
 
 
-def _put(judgement: Judgement, words: Mapping[str, str]) -> Advice:
+def _put(judgement: Judgement, words: Mapping[str, str], account: Account | None) -> Advice:
     if judgement.outcome is None:
         return Advice(judgement, None, None)
     rule = judgement.outcome.rule
     known = _Known(words)
     why = rule.why.format_map(known)
     because = why if judgement.because is not None else None
-    return Advice(replace(judgement, because=because), why, rule.change.format_map(known))
+    # Of a verdict that has nothing to do with waiting nobody is to blame.
+    is_of_waits = rule.verdict in ("over-committed host", "misplaced guests")
+    return Advice(
+        replace(judgement, because=because), why, rule.change.format_map(known), account if is_of_waits else None
+    )
 
 
 class _Known(dict[str, str]):
@@ -54,8 +81,11 @@ class _Known(dict[str, str]):
 
 
 class _Facts:
-    def __init__(self, uses: Sequence[Use]) -> None:
+    def __init__(self, uses: Sequence[Use], takers: Sequence[Taker]) -> None:
         self._uses = uses
+        self._takers = takers
+        self._topology = uses[-1].topology
+        self._accounts: dict[frozenset[int], Account] = {}
         self._guests = {key: [use.guests[key] for use in uses if key in use.guests] for key in uses[-1].guests}
         self._demands: dict[tuple[int, int], float] = {}
         cpus = uses[-1].cpus
@@ -64,18 +94,26 @@ class _Facts:
     def of_host(self, guests: Sequence[Judgement]) -> dict[str, str]:
         shares = [busy / 100 for busy in self._busy.values()]
         words = {"all_busy_percent": f"{100 * math.prod(shares):.2g}"} if shares else {}
-        demands = [self._demand_percent(one.guest.key) for one in guests if one.guest is not None]
-        largest = max(demands, default=0.0)
-        spare = 40 * len(shares) - sum(self._busy.values())
-        # A guest that does nothing tells nothing of how many more would fit.
-        words["room"] = str(max(0, int(spare // largest))) if largest >= 1 else "many"
+        words["room"], words["room_where"] = self._room([one.guest.key for one in guests if one.guest is not None])
         return words
+
+    def _room(self, keys: Sequence[tuple[int, int]]) -> tuple[str, str]:
+        """Say how many more guests like the largest one fit, and where such a guest may run if not everywhere."""
+        # A guest that does nothing tells nothing of how many more would fit.
+        demand, key = max(((self._demand_percent(key), key) for key in keys), default=(0.0, None))
+        if key is None or demand < 1:
+            return "many", ""
+        last = self._guests[key][-1]
+        cpus = self._busy.keys() if isinstance(last.allowed_cpus, Absent) else last.allowed_cpus & self._busy.keys()
+        spare = _MOST_BUSY_PERCENT * self._topology.worth_cpus(cpus) - sum(self._busy[cpu] for cpu in cpus)
+        where = f" on {_cpus(cpus)}, where {last.guest.name} may run," if len(cpus) < len(self._busy) else ""
+        return str(max(0, int(spare // demand))), where
 
     def of_guest(self, guest: Guest) -> dict[str, str]:
         key = guest.key
         last = self._guests[key][-1]
         vcpus = max(len(last.vcpus), 1)
-        words = {"guest": guest.name, "vcpus": str(vcpus)}
+        words = {"guest": guest.name, "vcpus": str(vcpus), "account": "it is not known which CPUs those are"}
         wanted_cpus = self._demand_percent(key) / 100
         if last.quota_cpus is not None:
             words["quota_cpus"] = f"{last.quota_cpus:.2g}"
@@ -86,19 +124,43 @@ class _Facts:
         allowed = last.allowed_cpus
         if isinstance(allowed, Absent):
             return words
-        cpus = allowed & self._busy.keys() or allowed
+        cpus = frozenset(allowed & self._busy.keys()) or allowed
         sharers = [one for one, seen in self._guests.items() if self._shares(seen[-1], cpus)]
-        demand_cpus = sum(self._demand_percent(one) for one in sharers) / 100
         # Those that want most first; a percent more or less is no order.
         ranked = sorted((-round(self._demand_percent(one), -1), self._guests[one][-1].guest.name) for one in sharers)
         names = [name for _, name in ranked]
-        words["cpus"] = f"CPU {', '.join(map(str, sorted(cpus)))}"
+        account = self._account(cpus)
+        words["cpus"] = _cpus(cpus) + self._threads(cpus)
         words["capacity_cpus"] = str(len(cpus))
-        words["demand_cpus"] = f"{demand_cpus:.1f}"
+        words["demand_cpus"] = f"{account.wanted_cpus:.1f}"
         more = [f"{len(names) - _MOST_NAMES} more guests"] if len(names) > _MOST_NAMES else []
-        words["sharers"] = ", ".join([*names[:_MOST_NAMES], *more]) + self._others(cpus, sharers)
-        words["relief"] = self._relief(guest.name, cpus)
+        words["sharers"] = ", ".join([*names[:_MOST_NAMES], *more]) + _others(account)
+        words["relief"] = self._relief(guest.name, cpus, account)
+        words["account"] = account.told()
         return words
+
+    def account_of_guest(self, name: str | None) -> Account | None:
+        """Give who has the CPUs of a guest; None where it is not known which they are."""
+        last = next((seen[-1] for seen in self._guests.values() if seen[-1].guest.name == name), None)
+        if last is None or isinstance(last.allowed_cpus, Absent):
+            return None
+        return self._account(frozenset(last.allowed_cpus & self._busy.keys()) or last.allowed_cpus)
+
+    @cached_property
+    def _ledger(self) -> Ledger:
+        # While nobody waits it is not wanted.
+        return Ledger(self._uses, self._takers)
+
+    def _account(self, cpus: frozenset[int]) -> Account:
+        if cpus not in self._accounts:
+            self._accounts[cpus] = self._ledger.account(cpus)
+        return self._accounts[cpus]
+
+    def _threads(self, cpus: frozenset[int]) -> str:
+        cores = self._topology.cores(cpus)
+        if cores == len(cpus):
+            return ""
+        return f": {cores} cores, worth {self._topology.worth_cpus(cpus):.3g} where all of their threads are busy"
 
     def _growth(self, wanted_vcpus: int) -> str:
         if wanted_vcpus > len(self._busy):
@@ -106,23 +168,23 @@ class _Facts:
         idle = self._idle()
         return f"{_listed(idle)} can take them" if idle else "no CPU of this host is idle enough for them now"
 
-    def _relief(self, guest: str, cpus: frozenset[int]) -> str:
+    def _relief(self, guest: str, cpus: frozenset[int], account: Account) -> str:
+        # Who is no guest has at least half of what is waited for: no guest has to go.
+        is_of_others = account.others_cpus > 0.1 * len(cpus) and account.others_cpus >= account.waited_cpus / 2
+        hogs = ", ".join(f"{one.name} (process {one.pid})" for one in account.hogs[:_MOST_NAMES])
         elsewhere = {cpu: share for cpu, share in self._idle().items() if cpu not in cpus}
         if elsewhere:
-            return f"let {guest} use {_listed(elsewhere)} too"
+            near = {cpu: share for cpu, share in elsewhere.items() if self._topology.is_near(cpu, cpus)}
+            far = "" if near else ", which has another memory node"
+            who = f"move {hogs} there, or " if is_of_others and hogs else ""
+            return f"{who}let {guest} use {_listed(near or elsewhere)} too{far}"
+        if is_of_others:
+            whom = hogs or "what is no guest"
+            return f"no other CPU of this host is idle enough: stop {whom}, or give it less weight (nice, cpu.weight)"
         return "no other CPU of this host is idle enough: move a guest to another host, or take virtual CPUs from one"
 
     def _idle(self) -> dict[int, float]:
-        return {cpu: 100 - busy for cpu, busy in self._busy.items() if 100 - busy >= _IDLE_PERCENT}
-
-    def _others(self, cpus: frozenset[int], sharers: Sequence[tuple[int, int]]) -> str:
-        """Name what is no guest, where it takes more than a tenth of the CPUs."""
-        taken = sum(
-            sum(one.run_percent for one in (*use.vcpus.values(), use.emulator, use.io) if not isinstance(one, Absent))
-            for use in (self._guests[one][-1] for one in sharers)
-        )
-        rest = sum(self._busy.get(cpu, 0.0) for cpu in cpus) - taken
-        return f" (and processes that are no guest, {rest / 100:.1f} CPUs)" if rest > 10 * len(cpus) else ""
+        return {cpu: 100 - busy for cpu, busy in self._busy.items() if 100 - busy >= IDLE_PERCENT}
 
     def _shares(self, use: GuestUse, cpus: frozenset[int]) -> bool:
         if use.unreadable is not None or isinstance(use.allowed_cpus, Absent):
@@ -143,5 +205,22 @@ class _Facts:
         return series.mean if series.values else 0.0
 
 
+def _others(account: Account) -> str:
+    """Name what is no guest, where it takes more than a tenth of the CPUs."""
+    if account.others_cpus <= 0.1 * len(account.cpus):
+        return ""
+    hogs = account.hogs[:_MOST_NAMES]
+    named = ", ".join(f"{one.name} (process {one.pid})" for one in hogs)
+    if named and sum(one.has_cpus for one in hogs) < 0.9 * account.others_cpus:
+        named += " and others"
+    return f" (and {named or 'processes that are no guest'}, {account.others_cpus:.1f} CPUs)"
+
+
+def _cpus(cpus: Collection[int]) -> str:
+    return f"CPU {format_cpus(cpus)}" if len(cpus) > _MOST_NAMES else f"CPU {', '.join(map(str, sorted(cpus)))}"
+
+
 def _listed(idle: Mapping[int, float]) -> str:
-    return ", ".join(f"CPU {cpu} ({share:.0f} % idle)" for cpu, share in sorted(idle.items()))
+    ranked = sorted(idle.items())
+    more = f" and {len(ranked) - _MOST_NAMES} more" if len(ranked) > _MOST_NAMES else ""
+    return ", ".join(f"CPU {cpu} ({share:.0f} % idle)" for cpu, share in ranked[:_MOST_NAMES]) + more

@@ -6,11 +6,13 @@ What a reading costs is measured by ``benchmarks/capacity_collector.py``. Nothin
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from stealtime.capacity.counters.files import KernelFile, OpenFiles
-from stealtime.capacity.counters.parsers import parse_cpu_rows, parse_memory, parse_pressure
+from stealtime.capacity.counters.parsers import parse_cpu_rows, parse_memory, parse_number_after, parse_pressure
+from stealtime.capacity.counters.topology import SYSTEM, UNKNOWN, read_topology
 from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.capacity.guests.discovery import Discovery
 from stealtime.capacity.guests.tracking import GoneError, TrackedGuest
@@ -30,6 +32,7 @@ class Collector:
         proc: The kernel's ``/proc``; another one in tests.
         hierarchy: Where quotas are; None finds it.
         now_ns: The clock.
+        system: Where cores and memory nodes are told; None does not ask, as of another machine's ``proc``.
         guest_view: Gives, for a guest, what asks its own kernel; None where it is not to be asked.
     """
 
@@ -38,12 +41,15 @@ class Collector:
         proc: Path = PROC,
         *,
         hierarchy: CpuHierarchy | None = None,
+        system: Path | None = None,
         now_ns: Callable[[], int] = time.monotonic_ns,
         guest_view: Callable[[Guest], Callable[[], GuestView | Absent]] | None = None,
     ) -> None:
         self._proc = proc
         self._files = OpenFiles()
         self._hierarchy = hierarchy or _find_hierarchy()
+        system = SYSTEM if system is None and proc == PROC else system
+        self._topology = UNKNOWN if system is None else read_topology(system)
         self._now_ns = now_ns
         self._guest_view = guest_view
         self._discovery = Discovery(proc, self._files)
@@ -75,6 +81,8 @@ class Collector:
             pressure_us={name: self._pressure(name) for name in PRESSURES},
             memory_bytes=self._memory(),
             guests=self._guests(at_ns),
+            swapped_in_pages=self._swapped_in(),
+            topology=self._topology,
         )
 
     def guests(self) -> dict[tuple[int, int], Guest]:
@@ -91,6 +99,7 @@ class Collector:
         for key, guest in running.items():
             if key not in self._tracked:
                 tracked = TrackedGuest(guest, self._proc, self._files, self._hierarchy)
+                tracked.helpers = partial(self._discovery.helpers, guest.pid)
                 if self._guest_view is not None:
                     tracked.ask_guest = self._guest_view(guest)
                 self._tracked[key] = tracked
@@ -123,6 +132,15 @@ class Collector:
         if isinstance(text, Absent):
             return text
         return parse_memory(text) or Absent(absent=f"{self._proc / 'meminfo'} has no MemAvailable")
+
+    def _swapped_in(self) -> int | Absent:
+        text = self._read("vmstat")
+        if isinstance(text, Absent):
+            return text
+        pages = parse_number_after(text, b"pswpin")
+        return (
+            Absent(absent=f"{self._proc / 'vmstat'} has no pswpin: this kernel has no swap") if pages is None else pages
+        )
 
     def _read(self, name: str) -> bytes | Absent:
         try:

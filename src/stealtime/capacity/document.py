@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from stealtime.capacity.advice import Advice
+from stealtime.capacity.blame import Account
 from stealtime.capacity.counters.monitor import MonitorGained
 from stealtime.capacity.figures import SubjectFigures
 from stealtime.capacity.judgement import Evidence
@@ -40,12 +41,58 @@ class HypervisorDocument(Model):
         return cls(balloon_bytes=gained.balloon_bytes, per_second=rates)
 
 
+class ClaimDocument(Model):
+    """What one guest or process has of some CPUs."""
+
+    name: str
+    pid: int
+    is_guest: bool
+    has_cpus: float
+    waits_cpus: float
+    wants_cpus: float
+    """Both together."""
+
+
+class AccountDocument(Model):
+    """Who has the CPUs that a guest waits for: what all claims have, the rest and what is idle are what is there."""
+
+    cpus: list[int]
+    there_cpus: float
+    """Without what the host's own host took."""
+    claims: list[ClaimDocument]
+    """Who wants most first."""
+    rest_cpus: float
+    """Had by nobody whose name is known: interrupts, short-lived processes, what ticks and nanoseconds differ by."""
+    idle_cpus: float
+
+    @classmethod
+    def of(cls, account: Account) -> Self:
+        claims = [
+            ClaimDocument(
+                name=one.name,
+                pid=one.pid,
+                is_guest=one.is_guest,
+                has_cpus=round(one.has_cpus, 3),
+                waits_cpus=round(one.waits_cpus, 3),
+                wants_cpus=round(one.wants_cpus, 3),
+            )
+            for one in account.claims
+        ]
+        return cls(
+            cpus=sorted(account.cpus),
+            there_cpus=round(account.there_cpus, 3),
+            claims=claims,
+            rest_cpus=round(account.rest_cpus, 3),
+            idle_cpus=round(account.idle_cpus, 3),
+        )
+
+
 class SubjectDocument(Model):
     """The verdict on the host or on one guest."""
 
     name: str
     kind: str
-    """``host``, ``qemu`` or ``uml``."""
+    """``host``, ``qemu``, ``uml``, or ``kvm`` for any other program that runs a guest under KVM."""
     pid: int | None
     verdict: Verdict
     because: str | None
@@ -58,6 +105,8 @@ class SubjectDocument(Model):
     samples: int
     figures: dict[str, Reading]
     """Means over the time, units in the names."""
+    account: AccountDocument | None = None
+    """null where nothing is waited for, or it is not known on which CPUs."""
     hypervisor: HypervisorDocument | None = None
     """null for the host, for User-Mode Linux, and for guests that were not there all the time."""
 
@@ -106,7 +155,9 @@ def _subject(advice: Advice, hypervisor: HypervisorDocument | None) -> SubjectDo
     outcome = judgement.outcome
     # Without a rule that held, the conditions that came nearest tell why none did.
     evidence = (
-        outcome.evidence if outcome is not None else tuple(one for each in judgement.outcomes for one in each.evidence)
+        outcome.evidence
+        if outcome is not None
+        else tuple(one for each in judgement.outcomes if not each.rule.optional for one in each.evidence)
     )
     return SubjectDocument(
         name=judgement.subject,
@@ -127,6 +178,7 @@ def _subject(advice: Advice, hypervisor: HypervisorDocument | None) -> SubjectDo
         evidence=list(evidence),
         samples=judgement.samples,
         figures=readings(judgement.figures),
+        account=None if advice.account is None else AccountDocument.of(advice.account),
         hypervisor=hypervisor,
     )
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["qemu", "uml"]
+Kind = Literal["qemu", "uml", "kvm"]
+"""What runs it; ``kvm`` is any other program that runs a guest under KVM."""
 Role = Literal["vcpu", "emulator", "io"]
 
 
@@ -23,6 +24,12 @@ class Guest:
     """A Unix socket on which QEMU speaks QMP, where one is on its command line."""
     console: Path | None = None
     """The management socket (mconsole) of a User-Mode Linux guest."""
+    agent: Path | None = None
+    """A Unix socket on which QEMU's guest agent answers ..."""
+    domain: str | None = None
+    """... or the domain of a libvirt that has it."""
+    elsewhere: str | None = None
+    """Why its virtual CPUs are no threads of this process, where they are not."""
 
     @property
     def key(self) -> tuple[int, int]:

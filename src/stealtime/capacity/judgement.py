@@ -12,7 +12,7 @@ from typing import Any
 from stealtime.capacity.figures import Series, SubjectFigures, absent_series, guest_figures, host_figures
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.rules import OF_EACH_PART, Condition, Rule, RuleBook, Verdict
-from stealtime.capacity.use import GuestUse, Use
+from stealtime.capacity.use import Use
 from stealtime.vocabulary.readings import Absent, Model
 
 Holds = bool | None
@@ -54,6 +54,11 @@ class Outcome:
     """Of which guest, where the host is judged by it."""
 
     @property
+    def is_unheard(self) -> bool:
+        """Whether it is undecided because figures are absent or too few, and not because they lie about a limit."""
+        return any(one.holds is None and one.mean is None for one in self.evidence)
+
+    @property
     def undecided(self) -> str:
         whose = f"guest {self.of_guest}: " if self.of_guest is not None else ""
         reasons = [one.undecided for one in self.evidence if one.holds is None and one.undecided]
@@ -76,7 +81,24 @@ class Judgement:
     samples: int = 0
     figures: SubjectFigures = field(default_factory=SubjectFigures)
 
+    @property
+    def is_unheard(self) -> bool:
+        """Whether nothing is known of how long a guest waited for its host."""
+        waits = self._waits
+        return bool(waits) and all(one.holds is None and one.is_unheard for one in waits)
 
+    @property
+    def why_unheard(self) -> str:
+        return self._waits[0].undecided
+
+    @property
+    def _waits(self) -> list[Outcome]:
+        return [one for one in self.outcomes if one.rule.verdict == "over-committed host" and not one.rule.optional]
+
+
+MISPLACED: Verdict = "misplaced guests"
+_SAID_OF_THE_HOST: tuple[Verdict, ...] = ("over-provisioned host", "over-committed host", MISPLACED)
+"""Verdicts on a guest that are also said of its host."""
 NO_GUEST = "no guest runs on this host"
 
 
@@ -84,15 +106,23 @@ def judge(uses: Sequence[Use], book: RuleBook) -> tuple[Judgement, list[Judgemen
     """Judge the host and each guest that is there at the end; uses are consecutive, the oldest first."""
     guests = []
     for key in uses[-1].guests:
-        seen = [use.guests[key] for use in uses if key in use.guests]
-        guests.append(_judge_guest(seen, book))
+        guests.append(_judge_guest([use for use in uses if key in use.guests], key, book))
     guests.sort(key=lambda one: one.subject)
     return _judge_host(uses, guests, book), guests
 
 
-def _judge_guest(uses: Sequence[GuestUse], book: RuleBook) -> Judgement:
+def unjudged(guests: Sequence[Judgement]) -> list[str]:
+    """Say how many guests were judged, where not all were; else nothing."""
+    without = [one for one in guests if one.verdict == "not judged"]
+    if not without:
+        return []
+    return [f"{len(guests) - len(without)} of {len(guests)} guests judged"]
+
+
+def _judge_guest(hosts: Sequence[Use], key: tuple[int, int], book: RuleBook) -> Judgement:
+    uses = [use.guests[key] for use in hosts]
     guest = uses[-1].guest
-    figures = guest_figures(uses)
+    figures = guest_figures(uses, hosts)
     own = (rule for rule in book.rules if rule.about == "guest" and rule.kind in (None, guest.kind))
     outcomes = [apply(rule, figures, book) for rule in own]
     return _decide(guest.name, guest, outcomes, figures, len(uses))
@@ -101,19 +131,48 @@ def _judge_guest(uses: Sequence[GuestUse], book: RuleBook) -> Judgement:
 def _judge_host(uses: Sequence[Use], guests: Sequence[Judgement], book: RuleBook) -> Judgement:
     figures = host_figures(uses)
     outcomes = []
-    for rule in book.rules:
+    for rule in _in_order_of_the_host(book.rules):
         if rule.about == "host":
             outcomes.append(apply(rule, figures, book))
-        elif rule.verdict.endswith("host"):
+        elif rule.verdict in _SAID_OF_THE_HOST:
             outcomes.extend(_of_guests(rule, guests))
+    unheard = [one for one in guests if one.is_unheard]
+    because = None
     if not guests:
-        return Judgement("host", None, "not judged", None, NO_GUEST, tuple(outcomes), len(uses), figures)
+        because = NO_GUEST
+    elif 2 * len(unheard) > len(guests):
+        because = f"guest {unheard[0].subject}: {unheard[0].why_unheard}"
+        if len(guests) > 1:
+            because = f"of {len(guests)} guests the waits of {len(guests) - len(unheard)} are known; {because}"
+    if because is not None and not any(one.holds and one.of_guest for one in outcomes):
+        return Judgement("host", None, "not judged", None, because, tuple(outcomes), len(uses), figures)
     return _decide("host", None, outcomes, figures, len(uses))
 
 
+def _in_order_of_the_host(rules: Sequence[Rule]) -> list[Rule]:
+    """Put what is worse for a host first: where some guests are misplaced and others lack a CPU, it is over-committed.
+
+    Of one guest the other order holds: one that is misplaced waits as well.
+    """
+    misplaced = [one for one in rules if one.verdict == MISPLACED]
+    others = [one for one in rules if one.verdict != MISPLACED]
+    last = max((place for place, one in enumerate(others) if one.verdict == "over-committed host"), default=-1)
+    return [*others[: last + 1], *misplaced, *others[last + 1 :]]
+
+
 def _of_guests(rule: Rule, guests: Sequence[Judgement]) -> Iterable[Outcome]:
-    """Say of the host what a rule said of its guests: of the first of which it holds, else of one that is undecided."""
-    found = [(guest, one) for guest in guests for one in guest.outcomes if one.rule.id == rule.id]
+    """Say of the host what a rule said of its guests: of the first of which it holds, else of one that is undecided.
+
+    A guest of which nothing is known, or that has only just come, leaves itself unjudged and not its host.
+    """
+    found = [
+        (guest, one)
+        for guest in guests
+        for one in guest.outcomes
+        if one.rule.id == rule.id and not (one.holds is None and one.is_unheard)
+        # One that is misplaced waits too: that it does is said by the other rule.
+        if not (one.holds and guest.verdict == MISPLACED != rule.verdict)
+    ]
     ranked = sorted(found, key=lambda pair: (True, None, False).index(pair[1].holds))
     for guest, outcome in ranked[:1]:
         yield Outcome(rule, outcome.holds, outcome.evidence, guest.subject)

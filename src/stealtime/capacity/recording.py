@@ -111,6 +111,8 @@ def _host_figures(use: Use) -> Iterator[tuple[str, str, Figure]]:
             for name, figure in zip(CpuUse._fields, one, strict=True):
                 yield f"{_CPU}{cpu}", f"cpu_{name}", figure
     yield "", "memory_available_percent", use.memory_available_percent
+    yield "", "memory_committed_percent", use.memory_committed_percent
+    yield "", "swap_in_bytes_per_s", use.swap_in_bytes_per_s
     for resource, figure in use.pressure_percent.items():
         yield "", f"{resource}{_PRESSURE}", figure
 
@@ -138,6 +140,7 @@ def _guest_figures(use: GuestUse) -> Iterator[tuple[str, str, Figure]]:
         yield "", "queue_vcpus", float(use.view.vcpus)
         yield "", "guest_steal_percent", use.view.steal_percent
         yield "", "guest_pressure_percent", use.view.pressure_percent
+        yield "", "guest_swap_in_bytes_per_s", use.view.swap_in_bytes_per_s
 
 
 def _threads_figures(part: str, threads: ThreadsUse) -> Iterator[tuple[str, str, Figure]]:
@@ -160,6 +163,9 @@ def _use(rows: Sequence[Row], numbers: dict[str, int]) -> Use:
             name.removesuffix(_PRESSURE): figure for name, figure in whole.items() if name.endswith(_PRESSURE)
         },
         guests={guest.guest.key: guest for guest in guests},
+        # Runs of earlier versions have neither.
+        memory_committed_percent=whole.get("memory_committed_percent", _missing("memory_committed_percent")),
+        swap_in_bytes_per_s=whole.get("swap_in_bytes_per_s", _missing("swap_in_bytes_per_s")),
     )
 
 
@@ -200,7 +206,8 @@ def _view(whole: Mapping[str, Figure]) -> ViewUse | Absent | None:
     queue, vcpus = whole.get("queue_threads"), whole.get("queue_vcpus")
     if queue is None or isinstance(queue, Absent) or not isinstance(vcpus, float):
         return queue if isinstance(queue, Absent) else None
-    return ViewUse(queue, int(vcpus), whole["guest_steal_percent"], whole["guest_pressure_percent"])
+    swap_in = whole.get("guest_swap_in_bytes_per_s", _missing("guest_swap_in_bytes_per_s"))
+    return ViewUse(queue, int(vcpus), whole["guest_steal_percent"], whole["guest_pressure_percent"], swap_in)
 
 
 def _threads_or_absent(own: Mapping[str, Figure]) -> ThreadsUse | Absent:

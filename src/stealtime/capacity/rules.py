@@ -7,25 +7,39 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from stealtime.capacity.figures import OF_EACH_VCPU
 from stealtime.capacity.guest import Kind
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.toml_errors import explain, parse
 from stealtime.vocabulary.toml_table import Table
 
 Verdict = Literal[
-    "over-provisioned host", "efficiently provisioned", "over-committed host", "under-provisioned guest", "not judged"
+    "over-provisioned host",
+    "efficiently provisioned",
+    "over-committed host",
+    "misplaced guests",
+    "under-provisioned guest",
+    "not judged",
 ]
 GuestFigure = Literal[
     "vcpu_run_percent",
     "vcpu_wait_percent",
+    "vcpu_wanted_percent",
     "vcpu_wait_share_percent",
     "wait_per_dispatch_ns",
     "throttled_percent",
     "queue_per_vcpu",
     "guest_steal_percent",
     "guest_pressure_percent",
+    "guest_swap_in_bytes_per_s",
     "emulator_run_percent",
+    "emulator_wait_percent",
+    "emulator_wait_share_percent",
     "io_run_percent",
+    "io_wait_percent",
+    "io_wait_share_percent",
+    "idle_elsewhere_percent",
+    "demand_if_spread_percent",
 ]
 HostFigure = Literal[
     "cpu_busy_percent",
@@ -34,10 +48,14 @@ HostFigure = Literal[
     "cpu_pressure_percent",
     "memory_pressure_percent",
     "io_pressure_percent",
+    "memory_committed_percent",
+    "swap_in_bytes_per_s",
+    "vcpu_wait_cpus",
+    "quota_held_cpus",
 ]
 OF_EACH_PART = frozenset(
     {
-        *("vcpu_run_percent", "vcpu_wait_percent", "vcpu_wait_share_percent", "wait_per_dispatch_ns"),
+        *OF_EACH_VCPU,
         *("cpu_busy_percent", "cpu_steal_percent"),
     }
 )
@@ -45,7 +63,18 @@ OF_EACH_PART = frozenset(
 PLACEHOLDERS = frozenset(
     {
         *("guest", "vcpus", "suggested_vcpus", "quota_cpus", "suggested_quota_cpus"),
-        *("sharers", "demand_cpus", "capacity_cpus", "cpus", "relief", "growth", "room", "all_busy_percent"),
+        *(
+            "sharers",
+            "demand_cpus",
+            "capacity_cpus",
+            "cpus",
+            "relief",
+            "account",
+            "growth",
+            "room",
+            "room_where",
+            "all_busy_percent",
+        ),
     }
 )
 """What ``why`` and ``change`` may hold in braces."""

@@ -6,22 +6,28 @@ from typing import NamedTuple
 
 from stealtime.capacity.counters.parsers import ThreadCounts
 from stealtime.capacity.counters.quota import Throttled
+from stealtime.capacity.counters.topology import UNKNOWN, Topology
 from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.capacity.threads_use import ThreadsUse
 from stealtime.vocabulary.readings import Absent
+
+_SWAP_UNASKED = Absent(absent="its kernel was not asked how much it has swapped in")
+_SWAP_UNREAD = Absent(absent="how much the host has swapped in was not read")
 
 
 @dataclass(frozen=True, slots=True)
 class GuestView:
     """What a guest's own kernel said at that moment."""
 
-    running: int
+    running: float
     """Threads on its CPUs or waiting for one (``procs_running``), the reader itself among them."""
     vcpus: int
     ticks: Mapping[int, tuple[int, ...]]
     """By its CPU, as ``CPU_COLUMNS``."""
     pressure_us: int | Absent
     """Total of ``some`` of its CPU pressure."""
+    swapped_in_pages: int | Absent = _SWAP_UNASKED
+    """Since its boot (``pswpin`` of ``/proc/vmstat``)."""
 
 
 class ThreadsRead(NamedTuple):
@@ -60,6 +66,11 @@ class GuestSample(NamedTuple):
     """None where no quota holds."""
     view: GuestView | Absent | None = None
     """None where it was not asked for."""
+    began: frozenset[int] = frozenset()
+    """Threads of virtual CPUs that began since the sample before: they count from 0. Any other that was not read then
+    has a history of unknown length."""
+    starving: frozenset[int] = frozenset()
+    """Threads of virtual CPUs that have waited for a CPU since the sample before, and got none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +87,7 @@ class Sample:
     """All and available."""
     guests: Mapping[tuple[int, int], GuestSample]
     """By ``Guest.key``."""
+    swapped_in_pages: int | Absent = _SWAP_UNREAD
+    """Since its boot (``pswpin`` of ``/proc/vmstat``)."""
+    topology: Topology = UNKNOWN
+    """Its cores and memory nodes."""

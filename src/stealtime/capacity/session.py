@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from stealtime.capacity.advice import advise
 from stealtime.capacity.collector import Collector, hidden_processes
 from stealtime.capacity.counters import monitor
+from stealtime.capacity.counters.takers import Taker, read_times, takers_between
 from stealtime.capacity.document import AdviceDocument, HypervisorDocument, make_document
 from stealtime.capacity.gather import spare_the_garbage_collector, uses
 from stealtime.capacity.guests.view import GuestViews, read_ways
-from stealtime.capacity.judgement import NO_GUEST, judge
+from stealtime.capacity.judgement import NO_GUEST, judge, unjudged
 from stealtime.capacity.rules import RuleBook
 from stealtime.capacity.use import Use
 from stealtime.vocabulary.errors import UsageError
@@ -62,6 +63,7 @@ def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], No
     with Collector(guest_view=views.of if watch.guest_views else None) as collector:
         try:
             before = _look_at_monitors(collector)
+            times = read_times()
             try:
                 for use in uses(collector, watch.interval_ns / 1e9):
                     seen.append(use)
@@ -73,9 +75,13 @@ def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], No
                     raise
                 notes.append(f"stopped after {len(seen)} of {wanted} samples")
             after = _look_at_monitors(collector)
+            # Those of User-Mode Linux have processes for what runs in them.
+            own = {thread.tid for _, threads in collector.threads().values() for thread in threads}
+            elapsed_s = sum(use.elapsed_s for use in seen)
+            takers = takers_between(times, read_times(), elapsed_s, own)
         finally:
             views.close()
-    return _document(watch, seen, before, after, [*notes, *_notes(watch, views, seen)])
+    return _document(watch, seen, before, after, takers, [*notes, *_notes(watch, views, seen)])
 
 
 def _document(
@@ -83,10 +89,11 @@ def _document(
     seen: Sequence[Use],
     before: "_Looks",
     after: "_Looks",
+    takers: Sequence[Taker],
     notes: Sequence[str],
 ) -> AdviceDocument:
     host, guests = judge(seen, watch.rules)
-    host_advice, guest_advice = advise(seen, host, guests)
+    host_advice, guest_advice = advise(seen, host, guests, takers)
     gained = {key: monitor.between(before[key], after[key]) for key in before.keys() & after.keys()}
     hypervisors = {key: HypervisorDocument.of(one, sum(use.elapsed_s for use in seen)) for key, one in gained.items()}
     return make_document(
@@ -95,7 +102,7 @@ def _document(
         hypervisors=hypervisors,
         elapsed_s=round(sum(use.elapsed_s for use in seen), 3),
         rules=watch.rules_from,
-        notes=notes,
+        notes=[*notes, *unjudged(guests)],
     )
 
 
@@ -113,7 +120,7 @@ def _notes(watch: Watch, views: GuestViews, seen: Sequence[Use]) -> list[str]:
     ever = {guest.guest.name for use in seen for guest in use.guests.values()}
     last = {guest.guest.name for guest in seen[-1].guests.values()}
     if not last:
-        notes.append(f"{NO_GUEST}: no process is QEMU or User-Mode Linux. hint: {_NO_GUEST_HINT}")
+        notes.append(f"{NO_GUEST}: no process runs one. hint: {_NO_GUEST_HINT}")
     if ended := sorted(ever - last):
         notes.append(f"ended while watched, and not judged: {', '.join(ended)}")
     if unused := sorted(watch.ways.keys() - views.used):

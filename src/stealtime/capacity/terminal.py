@@ -14,6 +14,7 @@ STYLES: dict[Verdict, str] = {
     "over-provisioned host": "cyan",
     "efficiently provisioned": "green",
     "over-committed host": "bold red",
+    "misplaced guests": "bold yellow",
     "under-provisioned guest": "bold yellow",
     "not judged": "magenta",
 }

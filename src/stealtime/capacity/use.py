@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stealtime.capacity.counters.parsers import CPU_COLUMNS, ThreadCounts
-from stealtime.capacity.counters.quota import Throttled
+from stealtime.capacity.counters.parsers import CPU_COLUMNS, NOTHING_YET, ThreadCounts
+from stealtime.capacity.counters.quota import Throttled, held_between_ns
+from stealtime.capacity.counters.topology import UNKNOWN, Topology
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.sample import GuestSample, GuestView, Sample
 from stealtime.capacity.threads_use import ThreadsUse
@@ -19,8 +20,8 @@ Figure = float | Absent
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _WALL_COLUMNS = CPU_COLUMNS.index("guest")
 """The columns that add up to a CPU's time; ``guest`` and ``guest_nice`` are in ``user`` and ``nice`` already."""
+_PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 _STEAL = CPU_COLUMNS.index("steal")
-_ALL_ZERO = ThreadCounts(0, 0, 0)
 
 
 class CpuUse(NamedTuple):
@@ -38,6 +39,9 @@ _NOTHING = ThreadsUse(0.0, 0.0, 0.0, Absent(absent="there is no such thread"))
 _NEVER = Absent(absent="it was never dispatched")
 _NOT_YET = Absent(absent="its other threads were read once only")
 _NO_QUOTA: tuple[Figure, float | None] = (0.0, None)
+_SWAP_UNASKED = Absent(absent="its kernel was not asked how much it swaps in")
+_MEMORY_NOT_KEPT = Absent(absent="what all guests were given was not kept")
+_SWAP_NOT_KEPT = Absent(absent="how much the host swaps in was not kept")
 _SLEPT = ThreadsUse(0.0, 0.0, 0.0, _NEVER)
 
 
@@ -51,6 +55,7 @@ class ViewUse:
     steal_percent: Figure
     """Of the time of all its CPUs."""
     pressure_percent: Figure
+    swap_in_bytes_per_s: Figure = _SWAP_UNASKED
 
 
 class GuestUse(NamedTuple):
@@ -84,6 +89,10 @@ class Use:
     pressure_percent: Mapping[str, Figure]
     """Share of the time in which some task was held up, by resource."""
     guests: Mapping[tuple[int, int], GuestUse]
+    memory_committed_percent: Figure = _MEMORY_NOT_KEPT
+    """What all guests were given, of all memory: above 100 not all of them can have it at once."""
+    swap_in_bytes_per_s: Figure = _SWAP_NOT_KEPT
+    topology: Topology = UNKNOWN
 
 
 def between(before: Sample, after: Sample) -> Use:
@@ -105,7 +114,28 @@ def between(before: Sample, after: Sample) -> Use:
             for key, guest in after.guests.items()
             if key in before.guests
         },
+        memory_committed_percent=_committed(after),
+        swap_in_bytes_per_s=_host_swap_in(before, after, elapsed_ns),
+        topology=after.topology,
     )
+
+
+def _committed(sample: Sample) -> Figure:
+    if isinstance(sample.memory_bytes, Absent):
+        return sample.memory_bytes
+    given = [one.guest.memory_bytes for one in sample.guests.values()]
+    unknown = given.count(None)
+    if unknown:
+        return Absent(absent=f"{unknown} of {len(given)} guests do not tell how much memory they were given")
+    return 100 * sum(one for one in given if one is not None) / sample.memory_bytes[0]
+
+
+def _host_swap_in(before: Sample, after: Sample, elapsed_ns: int) -> Figure:
+    for one in (before.swapped_in_pages, after.swapped_in_pages):
+        if isinstance(one, Absent):
+            return one
+    assert isinstance(before.swapped_in_pages, int) and isinstance(after.swapped_in_pages, int)  # noqa: S101, PT018
+    return _rate(before.swapped_in_pages, after.swapped_in_pages, elapsed_ns)
 
 
 def _cpus(
@@ -125,6 +155,10 @@ def _cpu(before: tuple[int, ...], after: tuple[int, ...]) -> CpuUse:
     columns = dict(zip(CPU_COLUMNS, gained, strict=False))
     unused = columns["idle"] + columns.get("iowait", 0)
     others = {name: ticks for name, ticks in columns.items() if name not in ("idle", "iowait")}
+    # Stolen time is known to run backwards where a host is moved or its own host counts wrongly: the rest is right.
+    steal_is_lost = others.get("steal", 0) < 0
+    if steal_is_lost:
+        others["steal"] = 0
     backwards = next((name for name, ticks in others.items() if ticks < 0), "idle" if unused < 0 else None)
     total = unused + sum(others.get(name, 0) for name in CPU_COLUMNS[:_WALL_COLUMNS])
     if backwards is not None or total <= 0:
@@ -137,12 +171,12 @@ def _cpu(before: tuple[int, ...], after: tuple[int, ...]) -> CpuUse:
             return Absent(absent=f"this kernel does not count {missing}")
         return 100 * sum(columns[name] for name in names) / total
 
-    steal = columns.get("steal", 0)
+    steal = others.get("steal", 0)
     return CpuUse(
         busy_percent=100 * (total - unused - steal) / total,
         guest_percent=share("guest", "guest_nice"),
         interrupts_percent=share("irq", "softirq"),
-        steal_percent=share("steal"),
+        steal_percent=Absent(absent="the counter steal went backwards") if steal_is_lost else share("steal"),
     )
 
 
@@ -167,7 +201,9 @@ def _guest(before: GuestSample, after: GuestSample, cpus: Mapping[int, CpuUse] |
     for group, tids in after.groups.items():
         if not isinstance(group, int):
             continue
-        use = _threads(tids, before.counts, after.counts, elapsed_ns, is_one_vcpu=True)
+        use = _vcpu(tids, before, after, elapsed_ns)
+        if use is None:
+            continue
         if isinstance(use, Absent):
             unreadable = unreadable or use
         else:
@@ -217,7 +253,8 @@ def _others(sample: GuestSample, role: str) -> ThreadsUse | Absent:
     if others is None:
         return _NOT_YET
     first, last = others.first, others.last
-    use = others.uses[role] = _threads(tids, first.counts, last.counts, last.at_ns - first.at_ns, is_one_vcpu=False)
+    moved = [(first.counts[tid], last.counts[tid]) for tid in tids if tid in first.counts and tid in last.counts]
+    use = others.uses[role] = _threads(moved, last.at_ns - first.at_ns)
     return use
 
 
@@ -225,33 +262,48 @@ def run_percent(threads: ThreadsUse | Absent) -> Figure:
     return threads if isinstance(threads, Absent) else threads.run_percent
 
 
-def _threads(
-    tids: Sequence[int],
-    before: Mapping[int, ThreadCounts],
-    after: Mapping[int, ThreadCounts],
-    elapsed_ns: int,
-    *,
-    is_one_vcpu: bool,
-) -> ThreadsUse | Absent:
-    run_ns = wait_ns = dispatches = 0
-    for tid in tids:
-        if (last := after.get(tid)) is None:
-            continue  # it ended while it was looked at
-        # A thread that was not there before began meanwhile: it counts from 0.
-        first = before.get(tid, _ALL_ZERO)
+def _vcpu(tids: Sequence[int], before: GuestSample, after: GuestSample, elapsed_ns: int) -> ThreadsUse | Absent | None:
+    """Give the use of one virtual CPU; None where none of its threads was read both times."""
+    began = after.began
+    moved = [
+        (before.counts.get(tid, NOTHING_YET), after.counts[tid])
+        for tid in tids
+        # One that ended while it was looked at has no counters; one that was found late has a history.
+        if tid in after.counts and (tid in before.counts or tid in began)
+    ]
+    if not moved and tids:
+        return None
+    use = _threads(moved, elapsed_ns)
+    if isinstance(use, Absent):
+        return use
+    if use is _SLEPT and not after.starving.isdisjoint(tids):
+        return ThreadsUse(0.0, 100.0, 0.0, float(elapsed_ns))
+    # The kernel of a User-Mode Linux guest can be woken while its program waits: that is one wait of one CPU.
+    wait_percent = min(use.wait_percent, max(0.0, 100 - use.run_percent))
+    return use if wait_percent == use.wait_percent else use._replace(wait_percent=wait_percent)
+
+
+def _threads(moved: Sequence[tuple[ThreadCounts, ThreadCounts]], elapsed_ns: int) -> ThreadsUse | Absent:
+    """Give the use of threads.
+
+    Args:
+        moved: The counters of each, before and after.
+        elapsed_ns: Between the two.
+    """
+    run_ns = wait_ns = waited_ns = dispatches = 0
+    for first, last in moved:
         if last is first:
             continue  # it slept
-        if last.run_ns < first.run_ns or last.wait_ns < first.wait_ns or last.dispatches < first.dispatches:
-            return Absent(absent=f"a counter of thread {tid} went backwards, from {tuple(first)} to {tuple(last)}")
-        run_ns += last.run_ns - first.run_ns
-        wait_ns += last.wait_ns - first.wait_ns
+        ran_ns, in_queue_ns = last.run_ns - first.run_ns, last.wait_ns - first.wait_ns
+        if ran_ns < 0 or in_queue_ns < 0 or last.dispatches < first.dispatches:
+            return Absent(absent=f"a thread's counter went backwards, from {tuple(first)} to {tuple(last)}")
+        run_ns += ran_ns
+        wait_ns += in_queue_ns
+        # The kernel adds a wait when it ends: one that began earlier is not all of this interval.
+        waited_ns += min(in_queue_ns, max(0, elapsed_ns - ran_ns))
         dispatches += last.dispatches - first.dispatches
     if not (run_ns or wait_ns or dispatches):
         return _SLEPT
-    waited_ns = wait_ns
-    if len(tids) > 1 and is_one_vcpu:
-        # The kernel of a User-Mode Linux guest can be woken while its program waits: that is one wait of one CPU.
-        waited_ns = min(wait_ns, max(0, elapsed_ns - run_ns))
     return ThreadsUse(
         run_percent=100 * run_ns / elapsed_ns,
         wait_percent=100 * waited_ns / elapsed_ns,
@@ -267,9 +319,10 @@ def _throttled(
         return after, None
     if before is None or isinstance(before, Absent):
         return Absent(absent="its quota was set meanwhile"), after.quota_cpus
-    if after.total_ns < before.total_ns:
-        return Absent(absent="the time held back by its quota went backwards"), after.quota_cpus
-    return min(100.0, 100 * (after.total_ns - before.total_ns) / elapsed_ns / vcpus), after.quota_cpus
+    held_ns = held_between_ns(before, after)
+    if isinstance(held_ns, Absent):
+        return held_ns, after.quota_cpus
+    return min(100.0, 100 * held_ns / elapsed_ns / vcpus), after.quota_cpus
 
 
 def _view(before: GuestView | Absent | None, after: GuestView | Absent, elapsed_ns: int) -> ViewUse | Absent:
@@ -289,4 +342,19 @@ def _view(before: GuestView | Absent | None, after: GuestView | Absent, elapsed_
             gained_us = after.pressure_us - before.pressure_us
             pressure = 100 * gained_us * 1000 / elapsed_ns if gained_us >= 0 else Absent(absent="it went backwards")
     # Windows' queue length leaves out the threads that run. One of those that Linux counts is the reader itself.
-    return ViewUse(float(max(0, after.running - 1 - after.vcpus)), after.vcpus, steal, pressure)
+    queue = float(max(0, after.running - 1 - after.vcpus))
+    return ViewUse(queue, after.vcpus, steal, pressure, _swap_in(before, after, elapsed_ns))
+
+
+def _swap_in(before: GuestView | Absent | None, after: GuestView, elapsed_ns: int) -> Figure:
+    if isinstance(after.swapped_in_pages, Absent):
+        return after.swapped_in_pages
+    if before is None or isinstance(before, Absent) or isinstance(before.swapped_in_pages, Absent):
+        return Absent(absent="it was asked once only")
+    return _rate(before.swapped_in_pages, after.swapped_in_pages, elapsed_ns)
+
+
+def _rate(before_pages: int, after_pages: int, elapsed_ns: int) -> Figure:
+    if after_pages < before_pages:
+        return Absent(absent="the counter of pages swapped in went backwards")
+    return (after_pages - before_pages) * _PAGE_BYTES * 1e9 / elapsed_ns

@@ -20,7 +20,7 @@ GuestViews = Annotated[
     typer.Option(
         "--guest-view",
         metavar="WAY",
-        help="Also ask guests for their own run queue: `own` asks those of User-Mode Linux, "
+        help="Also ask guests for their own run queue: `own` asks those that need no way, "
         "GUEST=ssh:[USER@]HOST[:PORT] one over ssh; repeatable.",
     ),
 ]
@@ -40,8 +40,8 @@ def advise(
 ) -> None:
     """Judge the provisioning of this host and of every guest on it: whoever started them.
 
-    Each is over-provisioned, efficiently provisioned, over-committed, under-provisioned or not judged, with the rule,
-    its source, the figures, and what to change. Reads counters only: it changes and traces nothing.
+    Each is over-provisioned, efficiently provisioned, over-committed, misplaced, under-provisioned or not judged, with
+    the rule, its source, the figures, and what to change. Reads counters only: it changes and traces nothing.
 
     Exit codes: 0 all is judged; 4 the host or a guest is not, and the output says why.
     """

@@ -12,7 +12,7 @@ from pathlib import Path
 
 _KEPT_FREE = 128
 """Descriptors left for everything else."""
-_MOST_BYTES = 1 << 16
+_PIECE_BYTES = 1 << 16
 
 
 def allow_many_files() -> int:
@@ -58,8 +58,25 @@ class KernelFile:
         self.descriptor = descriptor
         self._files = files
 
-    def read(self, most_bytes: int = _MOST_BYTES) -> bytes:
-        """Read from the start.
+    def read(self) -> bytes:
+        """Read it whole. The kernel gives as much at a time as it likes, and says with nothing that there is no more.
+
+        Raises:
+            OSError: What it tells of is gone.
+        """
+        if self.descriptor is not None:
+            return _whole(self.descriptor)
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return _whole(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def read_short(self, most_bytes: int) -> bytes:
+        """Read a file that is known to be short, by one system call.
+
+        Args:
+            most_bytes: It has fewer than these.
 
         Raises:
             OSError: What it tells of is gone.
@@ -77,3 +94,11 @@ class KernelFile:
             os.close(self.descriptor)
             self.descriptor = None
             self._files.given_back()
+
+
+def _whole(descriptor: int) -> bytes:
+    pieces, position = [], 0
+    while piece := os.pread(descriptor, _PIECE_BYTES, position):
+        pieces.append(piece)
+        position += len(piece)
+    return b"".join(pieces)

@@ -12,6 +12,8 @@ CPU_COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "st
 """Of a line ``cpuN`` of ``/proc/stat``, in clock ticks. ``steal`` came with Linux 2.6.11, ``guest`` with 2.6.24,
 ``guest_nice`` with 2.6.33; older kernels have shorter lines."""
 
+_FEWEST_COLUMNS = CPU_COLUMNS.index("idle") + 1
+"""Of a line that says anything: all kernels have these."""
 _IOCTL = b"16"
 """On x86-64 (arch/x86/entry/syscalls/syscall_64.tbl)."""
 _KVM_RUN = b"0xae80"
@@ -29,6 +31,10 @@ class ThreadCounts(NamedTuple):
     """How often it was put on a CPU (``pcount``, called timeslices)."""
 
 
+NOTHING_YET = ThreadCounts(0, 0, 0)
+"""Of a thread that begins."""
+
+
 def parse_cpu_rows(text: bytes) -> dict[int, tuple[int, ...]]:
     """Read the lines ``cpuN`` of ``/proc/stat``.
 
@@ -42,7 +48,7 @@ def parse_cpu_rows(text: bytes) -> dict[int, tuple[int, ...]]:
                 break  # they stand at the top, and `intr` behind them is long
             continue
         name, *numbers = line.split()
-        if name != b"cpu":
+        if name != b"cpu" and len(numbers) >= _FEWEST_COLUMNS:
             rows[int(name[3:])] = tuple(map(int, numbers[: len(CPU_COLUMNS)]))
     return rows
 

@@ -4,7 +4,7 @@ A quota can hold in any group above a thread, and libvirt puts each virtual CPU 
 counts for a group (``throttled_usec``, ``throttled_time``) is of all CPUs together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,17 +18,15 @@ from stealtime.vocabulary.readings import Absent
 class Throttled:
     """How long the quotas of a guest's CPU groups have held its threads back, all its virtual CPUs together."""
 
-    total_ns: int
+    held_ns: Mapping[Path, int]
+    """By group, since that was made."""
     quota_cpus: float
     """What the tightest quota allows, in CPUs."""
 
 
 def read_throttled(quotas: Sequence[Quota], hierarchy: CpuHierarchy) -> Throttled | Absent | None:
-    """Add up what the quotas have counted; None without any quota.
-
-    Where quotas lie in each other the one that held longest is told: a thread waits for both at once.
-    """
-    longest: dict[Path, int] = {}
+    """Read what the quotas have counted; None without any quota."""
+    held_ns: dict[Path, int] = {}
     for quota in quotas:
         try:
             counted = parse_throttling((quota.group / "cpu.stat").read_text(), hierarchy.version).throttled_ns
@@ -37,9 +35,22 @@ def read_throttled(quotas: Sequence[Quota], hierarchy: CpuHierarchy) -> Throttle
         if isinstance(counted, Absent):
             return counted
         assert isinstance(counted.value, int)  # noqa: S101 - for the type checker
-        longest[quota.group] = counted.value
+        held_ns[quota.group] = counted.value
     if not quotas:
         return None
-    innermost = [one for one in longest if not any(one in other.parents for other in longest)]
-    total_ns = max(sum(longest[one] for one in innermost), *longest.values())
-    return Throttled(total_ns, min(quota.cpus for quota in quotas))
+    return Throttled(held_ns, min(quota.cpus for quota in quotas))
+
+
+def held_between_ns(before: Throttled, after: Throttled) -> int | Absent:
+    """Give how long quotas held a guest back between two readings.
+
+    Where quotas lie in each other the one that held longest is told: a thread waits for both at once. A group that is
+    new has counted before, for whoever was in it; one that was made anew counts from 0.
+    """
+    if before.held_ns.keys() != after.held_ns.keys():
+        return Absent(absent="its quotas changed meanwhile")
+    gained = {group: count - before.held_ns[group] for group, count in after.held_ns.items()}
+    if (least := min(gained.values())) < 0:
+        return Absent(absent=f"the time held back by its quota went backwards, by {-least} ns: the group is a new one")
+    innermost = [one for one in gained if not any(one in other.parents for other in gained)]
+    return max(sum(gained[one] for one in innermost), *gained.values())

@@ -1,15 +1,24 @@
-"""Reads a guest from the command line of its process: QEMU's and User-Mode Linux's; pure.
+"""Reads a guest from the command line of its process: QEMU's, User-Mode Linux's, and others' under KVM; pure.
 
 libvirt, Proxmox and the like start QEMU too, and name it there (``-name guest=NAME``): no binding of theirs is needed.
 """
 
+import contextlib
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from stealtime.capacity.guest import Guest
 
 _QEMU = re.compile(r"(qemu-system-\w+|qemu-kvm|kvm)$")
+_ONLY_QEMUS = frozenset({"machine", "M", "accel", "smp", "nodefaults", "chardev", "device", "enable-kvm", "qmp"})
+"""Options by which QEMU is known under any name."""
+_ASKS = frozenset({"version", "help", "h"})
+_NAMES = frozenset({"id", "name", "vm-name"})
+"""Options of Firecracker (its jailer sets it), crosvm and kvmtool."""
+_XEN = "its virtual CPUs run in Xen, of which this process is only the device model: no counter of this kernel has them"
+AGENT_PORT = "org.qemu.guest_agent.0"
 _UML = re.compile(r"linux(\.uml)?$|vmlinux$")
 _UML_ARGUMENT = re.compile(r"(umid|mem|ubd\w+|initrd|uml_dir|con\d*|root)=")
 _SIZE = re.compile(r"(\d+)([kKmMgGtT]?)[bB]?$")
@@ -26,13 +35,54 @@ def read_guest(pid: int, started_ticks: int, argv: Sequence[str], folder: Path =
         folder: What its relative paths start from.
     """
     program = argv[0].rpartition("/")[2] if argv else ""
-    if _QEMU.match(program) and "--version" not in argv:
-        return _qemu(pid, started_ticks, argv, folder)
+    if _QEMU.match(program):
+        return None if _only_asks(argv) else _qemu(pid, started_ticks, argv, folder)
     # User-Mode Linux shows its command line in one piece where it has written its name over it.
     words = argv if len(argv) > 1 else argv[0].split() if argv else []
     if words and _UML.match(words[0].rpartition("/")[2]) and any(_UML_ARGUMENT.match(word) for word in words[1:]):
         return _uml(pid, started_ticks, words)
     return None
+
+
+def read_kvm_holder(pid: int, started_ticks: int, argv: Sequence[str], folder: Path = Path()) -> Guest:
+    """Give the guest of a process that holds virtual CPUs of KVM, whatever it is called.
+
+    Args:
+        pid: Of the process.
+        started_ticks: When it began.
+        argv: Its command line.
+        folder: What its relative paths start from.
+    """
+    program = argv[0].rpartition("/")[2] if argv else ""
+    options = list(_options(argv))
+    if _QEMU.match(program) or any(option in _ONLY_QEMUS for option, _ in options):
+        return _qemu(pid, started_ticks, argv, folder)
+    named = (value for option, value in options if option in _NAMES and value and not value.startswith("-"))
+    # An old name may stand behind a path or a word of a wrapper.
+    name = next(named, None) or f"{program.partition(' ')[0] or 'kvm'}-{pid}"
+    return Guest(name=name, kind="kvm", pid=pid, started_ticks=started_ticks)
+
+
+def _only_asks(argv: Sequence[str]) -> bool:
+    """Tell whether a QEMU is only asked what it can do, as managers do before they start one."""
+    for option, value in _options(argv):
+        if option in _ASKS or (option != "name" and "help" in _pieces(value)):
+            return True
+        if option in ("machine", "M") and (_property(value, "type") or _bare(value)) == "none":
+            return True
+    return False
+
+
+def _is_of_xen(options: Sequence[tuple[str, str]]) -> bool:
+    return any(
+        option in ("xen-domid", "xen-attach")
+        or (
+            option in ("machine", "M")
+            and ((_bare(value) or "").startswith("xen") or _property(value, "accel") == "xen")
+        )
+        or (option == "accel" and _bare(value) == "xen")
+        for option, value in options
+    )
 
 
 def _qemu(pid: int, started_ticks: int, argv: Sequence[str], folder: Path) -> Guest:
@@ -41,6 +91,8 @@ def _qemu(pid: int, started_ticks: int, argv: Sequence[str], folder: Path) -> Gu
     told = _property(name, "guest") or _bare(name)
     memory = next((value for option, value in options if option == "m"), None)
     monitor = _monitor(options)
+    port = _agent_port(options)
+    has_agent, agent = port is not None, None if port is None else _socket_of(options, {port})
     return Guest(
         name=told or f"qemu-{pid}",
         kind="qemu",
@@ -49,6 +101,9 @@ def _qemu(pid: int, started_ticks: int, argv: Sequence[str], folder: Path) -> Gu
         # QEMU's own default.
         memory_bytes=128 << 20 if memory is None else _size(_property(memory, "size") or _bare(memory) or ""),
         monitor=None if monitor is None else folder / monitor,
+        agent=None if agent is None else folder / agent,
+        domain=told if has_agent and agent is None else None,
+        elsewhere=_XEN if _is_of_xen(options) else None,
     )
 
 
@@ -67,9 +122,11 @@ def _uml(pid: int, started_ticks: int, argv: Sequence[str]) -> Guest:
 
 
 def _options(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Give QEMU's options with what follows each; ``--name`` is ``-name``."""
+    """Give options with what follows each; ``--name`` is ``-name``, and ``--id=a`` is ``--id a``."""
     for position, word in enumerate(argv):
-        if word.startswith("-"):
+        if word.startswith("--") and "=" in word:
+            yield tuple(word.lstrip("-").split("=", 1))  # type: ignore[misc]
+        elif word.startswith("-"):
             yield word.lstrip("-"), argv[position + 1] if position + 1 < len(argv) else ""
 
 
@@ -83,9 +140,29 @@ def _monitor(options: Sequence[tuple[str, str]]) -> str | None:
         for option, value in options
         if option == "mon" and _property(value, "mode") == "control"
     }
+    return _socket_of(options, control)
+
+
+def _socket_of(options: Sequence[tuple[str, str]], names: Collection[str | None]) -> str | None:
+    """Give the path of the socket behind one of some character devices; libvirt hands QEMU an open one instead."""
     for option, value in options:
-        if option == "chardev" and _bare(value) == "socket" and _property(value, "id") in control:
+        if option == "chardev" and _bare(value) == "socket" and _property(value, "id") in names:
             return _property(value, "path")
+    return None
+
+
+def _agent_port(options: Sequence[tuple[str, str]]) -> str | None:
+    """Give the character device behind the port of the guest agent. libvirt writes devices as JSON."""
+    for option, value in options:
+        if option != "device":
+            continue
+        if value.startswith("{"):
+            with contextlib.suppress(ValueError):
+                device = json.loads(value)
+                if device.get("name") == AGENT_PORT:
+                    return str(device.get("chardev"))
+        elif _property(value, "name") == AGENT_PORT:
+            return _property(value, "chardev")
     return None
 
 

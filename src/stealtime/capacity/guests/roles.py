@@ -14,25 +14,27 @@ from stealtime.capacity.guest import GuestThread, Role
 NAMELESS_HINT = (
     "start QEMU with -name NAME,debug-threads=on, as libvirt does, or with -qmp unix:PATH,server=on,wait=off"
 )
-_VCPU = re.compile(r"CPU (\d+)/(\w+)")
+UNSEEN_HINT = "it does not name their threads, and only root sees which of them run a guest"
+_VCPU = re.compile(r"CPU (\d+)/(\w+)|(?:fc_|crosvm_|kvm-)?vcpu[ _-]?(\d+)$")
+"""QEMU; Firecracker ``fc_vcpu 0``, crosvm ``crosvm_vcpu0``, kvmtool ``kvm-vcpu-0``, cloud-hypervisor ``vcpu0``."""
 _ALL_VCPUS = "ALL CPUs/TCG"
 """TCG with one thread for all virtual CPUs (``-accel tcg,thread=single``)."""
 _IO = re.compile(r"IO |worker$|vhost-|iou-wrk-|iothread")
 
 
 def roles_by_name(names: Mapping[int, str]) -> list[GuestThread]:
-    """Give the role of each of QEMU's threads by its name.
+    """Give the role of each thread by its name.
 
     Args:
         names: By thread id, as ``comm`` has them.
 
     Returns:
-        One entry for each thread; none of them a virtual CPU where QEMU does not name its threads.
+        One entry for each thread; none of them a virtual CPU where the program does not name its threads.
     """
     threads = []
     for tid, name in names.items():
         if found := _VCPU.match(name):
-            threads.append(GuestThread(tid, "vcpu", int(found[1])))
+            threads.append(GuestThread(tid, "vcpu", int(found[1] or found[3])))
         elif name == _ALL_VCPUS:
             threads.append(GuestThread(tid, "vcpu", 0))
         else:

@@ -5,15 +5,16 @@ What changes seldom (where its virtual CPUs may run, which quotas hold) is looke
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from stealtime.capacity.counters.files import KernelFile, OpenFiles
 from stealtime.capacity.counters.monitor import vcpu_threads
-from stealtime.capacity.counters.parsers import ThreadCounts, parse_runs_guest, parse_schedstat
+from stealtime.capacity.counters.parsers import NOTHING_YET, ThreadCounts, parse_runs_guest, parse_schedstat
 from stealtime.capacity.counters.quota import read_throttled
 from stealtime.capacity.guest import Guest, GuestThread
-from stealtime.capacity.guests.roles import NAMELESS_HINT, roles_by_kvm, roles_by_monitor, roles_by_name
+from stealtime.capacity.guests.roles import NAMELESS_HINT, UNSEEN_HINT, roles_by_kvm, roles_by_monitor, roles_by_name
+from stealtime.capacity.guests.starvation import Starvation
 from stealtime.capacity.sample import GuestSample, GuestView, ReadTwice, ThreadsRead
 from stealtime.lab.platforms.cgroup import CpuHierarchy
 from stealtime.lab.platforms.host_views import parse_guest_ticks
@@ -51,6 +52,8 @@ class TrackedGuest:
         self.guest = guest
         self.ask_guest: Callable[[], GuestView | Absent] | None = None
         """Asks the guest's own kernel, where that was wanted."""
+        self.helpers: Callable[[], Collection[int]] = tuple
+        """Gives the threads that the kernel runs for it outside of its process (vhost, before Linux 6.4)."""
         self._proc = proc
         self._files = files
         self._hierarchy = hierarchy
@@ -61,6 +64,10 @@ class TrackedGuest:
         self._others = ThreadsRead(0, {})
         self._others_twice: ReadTwice | None = None
         self._until_others = 0
+        self._began: frozenset[int] = frozenset()
+        """Threads that were not there when they were listed before: they count from 0."""
+        self._is_listed = False
+        self._starvation = Starvation(self._state_of)
         self._is_counted = False
         """Whether its first thread was seen to have run: a kernel that counts goes on counting."""
         self.threads: tuple[GuestThread, ...] = ()
@@ -109,6 +116,8 @@ class TrackedGuest:
             others=self._others_twice,
             unreadable=self._unreadable(counts),
             allowed_cpus=self._allowed,
+            began=self._began if self.guest.kind == "uml" else frozenset(),
+            starving=self._starvation.look(counts),
             throttled=None
             if self._hierarchy is None or not self._quotas
             else read_throttled(self._quotas, self._hierarchy),
@@ -140,6 +149,8 @@ class TrackedGuest:
         else:
             self._until_others = _OTHERS_EVERY_SAMPLES
         before, self._others = self._others, ThreadsRead(at_ns, counts)
+        # Listed as often as they are read, and just before.
+        before = before._replace(counts={**dict.fromkeys(self._began, NOTHING_YET), **before.counts})
         self._others_twice = ReadTwice(before, self._others) if has_first else None
 
     def _read_counts(self, files: Mapping[int, KernelFile]) -> dict[int, ThreadCounts] | None:
@@ -150,7 +161,9 @@ class TrackedGuest:
         for tid, file in files.items():
             descriptor = file.descriptor
             try:
-                text = file.read(_SCHEDSTAT_BYTES) if descriptor is None else pread(descriptor, _SCHEDSTAT_BYTES, 0)
+                text = (
+                    file.read_short(_SCHEDSTAT_BYTES) if descriptor is None else pread(descriptor, _SCHEDSTAT_BYTES, 0)
+                )
             except OSError:
                 is_whole = False
                 continue
@@ -174,17 +187,20 @@ class TrackedGuest:
             return Absent(
                 absent=f"{path} says 0 0 0 of a thread that ran: the kernel does not count ({NO_COUNTS_HINT})"
             )
+        if self.guest.elsewhere is not None:
+            return Absent(absent=self.guest.elsewhere)
         if not counts and not self._others.counts:
             return Absent(absent=f"no schedstat below {self._proc}/{self.guest.pid}/task can be read")
         if 0 not in self._groups:
-            return Absent(absent=f"its virtual CPUs cannot be told from its other threads ({NAMELESS_HINT})")
+            hint = UNSEEN_HINT if self.guest.kind == "kvm" else NAMELESS_HINT
+            return Absent(absent=f"its virtual CPUs cannot be told from its other threads ({hint})")
         return None
 
     def _processes(self) -> list[int]:
         """Give its processes: one for QEMU; for User-Mode Linux also those that run the guest's programs."""
         pid = self.guest.pid
-        if self.guest.kind == "qemu":
-            return [pid]
+        if self.guest.kind != "uml":
+            return [pid, *self.helpers()]
         try:
             children = (self._proc / str(pid) / "task" / str(pid) / "children").read_bytes()
         except OSError:
@@ -201,6 +217,7 @@ class TrackedGuest:
                     self.close()
                     raise GoneError from None
         if links == self._links:
+            self._began = frozenset()
             return
         self._links = links
         self._list_threads(links)
@@ -237,6 +254,8 @@ class TrackedGuest:
                 self._open[tid] = self._files.open(f"{self._proc}/{found[tid]}/task/{tid}/schedstat")
             except OSError:
                 continue
+        self._began = frozenset(found.keys() - self._found.keys()) if self._is_listed else frozenset()
+        self._is_listed = True
         self._found = found
         self._give_roles()
         self._has_looked = False
@@ -252,6 +271,8 @@ class TrackedGuest:
         if self.guest.kind == "uml":
             # One virtual CPU: at any moment either its kernel runs or one of the guest's processes.
             return [GuestThread(tid, "vcpu", 0) for tid in found]
+        if self.guest.elsewhere is not None:
+            return [GuestThread(tid, "emulator") for tid in found]
         names = {tid: self._text(f"{pid}/task/{tid}/comm").strip() for tid, pid in found.items()}
         threads = roles_by_name(names)
         if any(thread.role == "vcpu" for thread in threads):
@@ -266,6 +287,10 @@ class TrackedGuest:
         """Tell whether a thread runs a guest under KVM, or waits inside KVM to do so."""
         ticks = parse_guest_ticks(self._text(f"{thread}/stat").encode())
         return bool(ticks) or parse_runs_guest(self._text(f"{thread}/syscall").encode())
+
+    def _state_of(self, tid: int) -> bytes:
+        text = self._text(f"{self._found.get(tid, self.guest.pid)}/task/{tid}/stat").encode()
+        return text[text.rfind(b")") + 2 :][:1]
 
     def _told_by_monitor(self) -> list[int]:
         """Ask QEMU which of its nameless threads are virtual CPUs, once."""

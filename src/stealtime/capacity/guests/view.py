@@ -4,6 +4,7 @@ Windows calls it System\\Processor Queue Length, and no host can see it. Ways in
 
 - User-Mode Linux answers on its management socket (mconsole), where it was given a name and a folder.
 - Any guest with ssh, where the user says how to reach it; one connection stays open.
+- A guest in which QEMU's guest agent answers (``agent_view``).
 
 A guest of stealtime under QEMU has one channel, and the program that started it holds that: it cannot be asked from
 here.
@@ -12,6 +13,7 @@ here.
 import contextlib
 import os
 import select
+import shutil
 import socket
 import struct
 import subprocess
@@ -20,8 +22,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from stealtime.capacity.counters.parsers import parse_cpu_rows, parse_number_after, parse_pressure
 from stealtime.capacity.guest import Guest
+from stealtime.capacity.guests.agent_view import AgentSocket, AgentView, LibvirtDomain
+from stealtime.capacity.guests.own_kernel import read_view
 from stealtime.capacity.sample import GuestView
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.readings import Absent
@@ -42,17 +45,21 @@ _PATIENCE_S = 0.5
 _MOST_FAILURES = 3
 """Then a guest is left alone: each failure costs the collector its patience."""
 _END = b"stealtime: end\n"
-_SSH_LOOP = "while read -r _; do cat /proc/stat /proc/pressure/cpu 2>/dev/null; echo stealtime: end; done"
+_FILES = ("stat", "pressure/cpu", "vmstat")
+_SSH_LOOP = (
+    f"while read -r _; do cat {' '.join(f'/proc/{name}' for name in _FILES)} 2>/dev/null; echo stealtime: end; done"
+)
 
 
 class Source(Protocol):
-    """Gives the text of a guest's ``/proc/stat``, followed by that of its ``/proc/pressure/cpu`` where it has one."""
+    """A way into a guest."""
 
-    def read(self) -> bytes:
+    def view(self) -> GuestView:
         """Ask once.
 
         Raises:
             OSError: It does not answer.
+            ValueError: What it says is nothing of the kind.
         """
 
     def close(self) -> None: ...
@@ -68,11 +75,12 @@ class ManagementSocket:
         self._socket.bind("")
         self._socket.settimeout(_PATIENCE_S)
 
-    def read(self) -> bytes:
+    def view(self) -> GuestView:
         text = self._ask("proc stat")
-        with contextlib.suppress(OSError):
-            text += self._ask("proc pressure/cpu")
-        return text
+        for name in _FILES[1:]:
+            with contextlib.suppress(OSError):
+                text += self._ask(f"proc {name}")
+        return read_view(text)
 
     def close(self) -> None:
         self._socket.close()
@@ -94,7 +102,7 @@ class ManagementSocket:
 
 
 class Shell:
-    """A shell in the guest, kept open, that prints both files for each line that it is given.
+    """A shell in the guest, kept open, that prints the files for each line that it is given.
 
     Args:
         argv: What gives it: ``ssh HOST``.
@@ -110,7 +118,7 @@ class Shell:
         )
         self._rest = b""
 
-    def read(self) -> bytes:
+    def view(self) -> GuestView:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None  # noqa: S101, PT018 - made as pipes
         if not self._rest:
@@ -126,7 +134,7 @@ class Shell:
                 raise ConnectionError("the connection ended")
             self._rest += piece
         text, _, self._rest = self._rest.partition(_END)
-        return text
+        return read_view(text)
 
     def close(self) -> None:
         self._process.kill()
@@ -155,6 +163,12 @@ class GuestViews:
         if guest.console is not None:
             console = guest.console
             return self._asking(lambda: ManagementSocket(console))
+        if guest.agent is not None:
+            path = guest.agent
+            return self._asking(lambda: AgentView(AgentSocket(path)))
+        if guest.domain is not None and shutil.which("virsh") is not None:
+            domain = guest.domain
+            return self._asking(lambda: AgentView(LibvirtDomain(domain)))
         return lambda: NO_WAY
 
     def close(self) -> None:
@@ -176,7 +190,7 @@ class GuestViews:
             if failures >= _MOST_FAILURES:
                 return Absent(absent=f"its own kernel did not answer {failures} times and is not asked any more")
             try:
-                view = read_view(source.read())
+                view = source.view()
             except (OSError, ValueError) as error:
                 failures += 1
                 return Absent(absent=f"its own kernel did not answer: {error}")
@@ -204,24 +218,6 @@ def ssh_command(way: str) -> list[str]:
     return ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", *port, "--", f"{user}{where.host}"]
 
 
-def read_view(text: bytes) -> GuestView:
-    """Read a guest's ``/proc/stat``, with or without its ``/proc/pressure/cpu`` behind it.
-
-    Raises:
-        ValueError: It is not that.
-    """
-    start = text.find(b"some avg10=")
-    stat, pressure = (text, b"") if start < 0 else (text[:start], text[start:])
-    rows = parse_cpu_rows(stat)
-    running = parse_number_after(stat, b"procs_running")
-    if not rows or running is None:
-        raise ValueError("what it said is no /proc/stat")
-    total_us: int | Absent = Absent(absent="its kernel has no pressure counters (psi=1)")
-    if pressure:
-        total_us = parse_pressure(pressure)["some"]
-    return GuestView(running, len(rows), rows, total_us)
-
-
 def read_ways(words: list[str]) -> dict[str, str]:
     """Read the values of ``--guest-view``: ``GUEST=ssh:[USER@]HOST[:PORT]``, or ``own`` for those that need no way.
 
@@ -236,7 +232,7 @@ def read_ways(words: list[str]) -> dict[str, str]:
         if not name or not way.startswith("ssh:") or way == "ssh:":
             raise UsageError(
                 f"--guest-view: {word!r} does not say how to reach which guest",
-                hint=f"write GUEST=ssh:[USER@]HOST[:PORT], or {OWN} for guests of User-Mode Linux, which need no way",
+                hint=f"write GUEST=ssh:[USER@]HOST[:PORT], or {OWN} for guests that answer by themselves",
             )
         ssh_command(way)
         ways[name] = way

@@ -114,7 +114,7 @@ def _wait_history(uses: Sequence[Use], key: tuple[int, int], number: int) -> lis
     return [
         None
         if one is None or one.unreadable is not None or number not in one.vcpus
-        else net_wait_percent(one, one.vcpus[number])
+        else _known(net_wait_percent(one, one.vcpus[number]))
         for one in seen
     ]
 
@@ -150,7 +150,11 @@ def _count(use: Use) -> int:
 
 
 def _worst_wait(use: GuestUse) -> float:
-    return max((net_wait_percent(use, one) for one in use.vcpus.values()), default=0.0)
+    return max((_number(net_wait_percent(use, one)) for one in use.vcpus.values()), default=0.0)
+
+
+def _known(figure: Figure) -> float | None:
+    return None if isinstance(figure, Absent) else figure
 
 
 def _number(figure: Figure) -> float:

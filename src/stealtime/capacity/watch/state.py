@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stealtime.capacity.advice import Advice, advise
+from stealtime.capacity.figures import net_wait_percent
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.judgement import judge
 from stealtime.capacity.rules import RuleBook
@@ -111,7 +112,9 @@ class State:
             for number, vcpu in one.vcpus.items():
                 total = self._totals.setdefault((one.guest, number), Totals())
                 total.run_s += vcpu.run_percent / 100 * use.elapsed_s
-                total.wait_s += vcpu.wait_percent / 100 * use.elapsed_s
+                # What its quota took is told apart (throttled_s): it is no wait for the host.
+                wait_percent = net_wait_percent(one, vcpu)
+                total.wait_s += 0.0 if isinstance(wait_percent, Absent) else wait_percent / 100 * use.elapsed_s
                 total.dispatches += vcpu.dispatches_per_s * use.elapsed_s
 
     def _judge(self) -> None:

@@ -83,7 +83,7 @@ def _busy_percent(use: Use) -> float | None:
     return _mean_of([one.busy_percent for one in use.cpus.values()])
 
 
-def _mean(machine: GuestUse | None, figure: Callable[[GuestUse, ThreadsUse], float]) -> float | None:
+def _mean(machine: GuestUse | None, figure: Callable[[GuestUse, ThreadsUse], Figure]) -> float | None:
     if machine is None or machine.unreadable is not None:
         return None
     return _mean_of([figure(machine, vcpu) for vcpu in machine.vcpus.values()])

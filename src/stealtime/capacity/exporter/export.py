@@ -7,7 +7,7 @@ What a verdict on some minutes needs is in samples of five seconds; what happens
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,8 @@ from stealtime.capacity.collector import PROC, Collector, hidden_processes
 from stealtime.capacity.exporter.blamed import Blamed
 from stealtime.capacity.exporter.exposition import write
 from stealtime.capacity.exporter.families import Exported, OtherTotals, families
-from stealtime.capacity.exporter.seconds import Seconds
+from stealtime.capacity.exporter.kept import Keeper, Line
+from stealtime.capacity.exporter.seconds import GuestSeconds, Seconds
 from stealtime.capacity.exporter.server import serving
 from stealtime.capacity.gather import Turns, spare_the_garbage_collector
 from stealtime.capacity.guest import Guest
@@ -73,9 +74,14 @@ class Exporter:
         self._before: Sample | None = None
         self._began_s = self._fresh_s = time.monotonic()
         self._exported: Exported | None = None
+        self._keeper = None if order.keep is None else Keeper(order.keep)
+        self._kept_s = self._began_s
+        self._kept: dict[tuple[int, int], "_Summed"] = {}
 
     def close(self) -> None:
         self._seconds.close()
+        if self._keeper is not None:
+            self._keeper.close()
 
     def read_second(self) -> None:
         self._seconds.read(time.monotonic_ns())
@@ -105,7 +111,38 @@ class Exporter:
             watched_s=time.monotonic() - self._began_s,
             version=self._order.version,
         )
+        if self._keeper is not None and snapshot.samples % JUDGE_EVERY_SAMPLES == 0:
+            # A disk that is full is no reason to tell nothing any more.
+            with suppress(OSError):
+                self._keeper.add(list(self._lines(snapshot)))
         return snapshot
+
+    def _lines(self, snapshot: Snapshot) -> Iterator[Line]:
+        """Give what is to be kept of the time since the last lines."""
+        now_s = time.monotonic()
+        elapsed_s, self._kept_s = now_s - self._kept_s, now_s
+        before, self._kept = self._kept, {key: _summed(one) for key, one in self._seconds.guests.items()}
+        at_s = round(time.time())
+        for key, advice in [(None, snapshot.host), *snapshot.guests.items()]:
+            judgement = advice.judgement
+            guest = None if key is None else judgement.guest
+            identity = Identity() if key is None else self._identities.get(key, Identity())
+            run_ns, wait_ns, watched, crowded = (
+                (0, 0.0, 0, 0) if key is None else _gained(before.get(key), self._kept.get(key))
+            )
+            yield Line(
+                at_s=at_s,
+                elapsed_s=round(elapsed_s, 3),
+                guest="" if guest is None else guest.name,
+                name="" if guest is None else identity.name or guest.name,
+                uuid=identity.uuid,
+                verdict=judgement.verdict,
+                rule="" if judgement.outcome is None else judgement.outcome.rule.id,
+                run_s=round(run_ns / 1e9, 3),
+                wait_s=round(wait_ns / 1e9, 3),
+                watched_seconds=watched,
+                crowded_seconds=crowded,
+            )
 
     def blame(self, neighbours: Neighbours) -> None:
         self._state.blame(neighbours)
@@ -143,6 +180,20 @@ class Exporter:
         for key, one in use.guests.items():
             if key not in self._identities:
                 self._identities[key] = identity_of(one.guest, self._order.proc)
+
+
+_Summed = tuple[int, float, int, int]
+
+
+def _summed(one: GuestSeconds) -> _Summed:
+    vcpus = one.vcpus.values()
+    run_ns, wait_ns = sum(vcpu.run_ns for vcpu in vcpus), sum(vcpu.wait_ns for vcpu in vcpus)
+    return run_ns, wait_ns, one.watched_seconds, one.crowded_seconds
+
+
+def _gained(before: _Summed | None, after: _Summed | None) -> _Summed:
+    first, last = before or (0, 0.0, 0, 0), after or (0, 0.0, 0, 0)
+    return last[0] - first[0], last[1] - first[1], last[2] - first[2], last[3] - first[3]
 
 
 def identity_of(guest: Guest, proc: Path = PROC) -> Identity:

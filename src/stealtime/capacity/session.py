@@ -1,14 +1,17 @@
 """Watches for a while and judges: what ``stealtime advise`` does."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from stealtime.capacity.advice import advise
 from stealtime.capacity.collector import Collector, hidden_processes
 from stealtime.capacity.counters import monitor
 from stealtime.capacity.document import AdviceDocument, HypervisorDocument, make_document
 from stealtime.capacity.gather import spare_the_garbage_collector, uses
+from stealtime.capacity.guests.identity import identity_of
 from stealtime.capacity.guests.view import GuestViews, read_ways
 from stealtime.capacity.judgement import NO_GUEST, judge
 from stealtime.capacity.rules import RuleBook
@@ -93,6 +96,9 @@ def _document(
         host_advice,
         guest_advice,
         hypervisors=hypervisors,
+        identities={key: identity_of(one.guest) for key, one in seen[-1].guests.items()},
+        host_name=socket.gethostname(),
+        ended_at=datetime.now(UTC).replace(microsecond=0),
         elapsed_s=round(sum(use.elapsed_s for use in seen), 3),
         rules=watch.rules_from,
         notes=notes,

@@ -119,7 +119,11 @@ async def _export(order: "Watch", address: str, *, trace: bool, keep: Path | Non
         version=metadata.version("stealtime"),
         keep=keep,
     )
-    await export(exported, lambda line: sys.stderr.write(f"{line}\n"))
+
+    def say(line: str) -> None:
+        sys.stderr.write(f"{line}\n")
+
+    await export(exported, say)
 
 
 def _until_told(work: "Coroutine[None, None, None]") -> None:

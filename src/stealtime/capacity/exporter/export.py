@@ -20,8 +20,7 @@ from stealtime.capacity.exporter.kept import Keeper, Line
 from stealtime.capacity.exporter.seconds import GuestSeconds, Seconds
 from stealtime.capacity.exporter.server import serving
 from stealtime.capacity.gather import Turns, spare_the_garbage_collector
-from stealtime.capacity.guest import Guest
-from stealtime.capacity.guests.identity import Identity, read_identity
+from stealtime.capacity.guests.identity import Identity, identity_of
 from stealtime.capacity.guests.view import GuestViews
 from stealtime.capacity.rules import RuleBook
 from stealtime.capacity.sample import Sample
@@ -76,7 +75,7 @@ class Exporter:
         self._exported: Exported | None = None
         self._keeper = None if order.keep is None else Keeper(order.keep)
         self._kept_s = self._began_s
-        self._kept: dict[tuple[int, int], "_Summed"] = {}
+        self._kept: dict[tuple[int, int], _Summed] = {}
 
     def close(self) -> None:
         self._seconds.close()
@@ -194,15 +193,6 @@ def _summed(one: GuestSeconds) -> _Summed:
 def _gained(before: _Summed | None, after: _Summed | None) -> _Summed:
     first, last = before or (0, 0.0, 0, 0), after or (0, 0.0, 0, 0)
     return last[0] - first[0], last[1] - first[1], last[2] - first[2], last[3] - first[3]
-
-
-def identity_of(guest: Guest, proc: Path = PROC) -> Identity:
-    """Read who a guest is from its process."""
-    try:
-        text = (proc / str(guest.pid) / "cmdline").read_bytes()
-    except OSError:
-        return Identity(guest.name)  # it ended meanwhile
-    return read_identity(text.decode("utf-8", "replace").rstrip("\0").split("\0"))
 
 
 def _net_share(use: GuestUse) -> float:

@@ -117,7 +117,9 @@ def pack(folder: Path) -> None:
 
 def drop(folder: Path, most_bytes: int = MOST_BYTES) -> None:
     """Remove the oldest files, by their names, until the rest is as young and as small as it may be."""
-    files = sorted((path for path in folder.glob(f"*{_PARQUET}") if path.stem.isdigit()), key=lambda one: -int(one.stem))
+    files = sorted(
+        (path for path in folder.glob(f"*{_PARQUET}") if path.stem.isdigit()), key=lambda one: -int(one.stem)
+    )
     total = 0
     for path in files:
         total += path.stat().st_size
@@ -158,7 +160,9 @@ def _read(path: Path) -> Iterator[Line]:
         try:
             columns: Mapping[str, list[Any]] = pq.read_table(path, columns=list(Line._fields)).to_pydict()
         except pa.ArrowException as error:
-            raise StealtimeError(f"{path} is damaged: {error}", hint="remove that file; the others are whole") from error
+            raise StealtimeError(
+                f"{path} is damaged: {error}", hint="remove that file; the others are whole"
+            ) from error
         yield from (Line(*values) for values in zip(*(columns[name] for name in Line._fields), strict=True))
 
 

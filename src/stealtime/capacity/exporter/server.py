@@ -78,7 +78,7 @@ class _Server(ThreadingHTTPServer):
 
     def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
         self._free.acquire()
-        super().process_request(request, client_address)  # type: ignore[arg-type]
+        super().process_request(request, client_address)
 
     def process_request_thread(
         self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
@@ -88,7 +88,7 @@ class _Server(ThreadingHTTPServer):
         timer.daemon = True
         timer.start()
         try:
-            super().process_request_thread(request, client_address)  # type: ignore[arg-type]
+            super().process_request_thread(request, client_address)
         finally:
             timer.cancel()
             self._free.release()

@@ -1,4 +1,4 @@
-"""Who a guest is to whoever started it: its name, UUID and number there, from QEMU's command line; pure.
+"""Who a guest is to whoever started it: its name, UUID and number there, from QEMU's command line.
 
 No manager is asked: each of them tells QEMU (libvirt's ``-uuid``, Nova's and KubeVirt's ``-smbios type=1``, Proxmox's
 ``-id``). The name that Nova shows to users is not among it; its UUID is.
@@ -7,6 +7,9 @@ No manager is asked: each of them tells QEMU (libvirt's ``-uuid``, Nova's and Ku
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from stealtime.capacity.guest import Guest
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 
@@ -39,6 +42,15 @@ def read_identity(argv: Sequence[str]) -> Identity:
         # virt-launcher calls the domain NAMESPACE_NAME; neither may hold an underscore.
         name = name.replace("_", "/", 1)
     return Identity(name, uuid.lower() if _UUID.match(uuid) else "", manager, number)
+
+
+def identity_of(guest: Guest, proc: Path = Path("/proc")) -> Identity:
+    """Read who a guest is from its process; one that ended meanwhile has its name."""
+    try:
+        text = (proc / str(guest.pid) / "cmdline").read_bytes()
+    except OSError:
+        return Identity(guest.name)
+    return read_identity(text.decode("utf-8", "replace").rstrip("\0").split("\0"))
 
 
 def _manager(options: Sequence[tuple[str, str]], system: dict[str, str]) -> tuple[str, str]:

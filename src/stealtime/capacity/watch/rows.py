@@ -6,6 +6,7 @@ from typing import Final
 
 from stealtime.capacity.figures import net_wait_percent
 from stealtime.capacity.rules import Verdict
+from stealtime.capacity.severity import severity
 from stealtime.capacity.use import GuestUse, run_percent
 from stealtime.capacity.watch.state import Snapshot
 from stealtime.vocabulary.readings import Absent
@@ -56,21 +57,6 @@ def row_of(key: Key, use: GuestUse, snapshot: Snapshot) -> Row:
         wait_per_dispatch_ns=max((one for one in each if not isinstance(one, Absent)), default=None),
         emulator_percent=sum(known) if known else None,
     )
-
-
-_SEVERITY: Mapping[Verdict | None, int] = {
-    "over-committed host": 0,
-    "under-provisioned guest": 1,
-    "not judged": 2,
-    None: 3,
-    "efficiently provisioned": 4,
-    "over-provisioned host": 5,
-}
-
-
-def severity(verdict: Verdict | None) -> int:
-    """Give the place of a verdict where the worst stands first."""
-    return _SEVERITY[verdict]
 
 
 def _descending(figure: float | None) -> tuple[bool, float]:

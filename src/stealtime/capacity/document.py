@@ -1,6 +1,7 @@
 """What ``stealtime advise --json`` prints."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
@@ -105,24 +106,32 @@ class AdviceDocument(Model):
     notes: list[str]
 
 
+@dataclass(frozen=True)
+class Watched:
+    """What was watched."""
+
+    host_name: str
+    ended_at: datetime
+    elapsed_s: float
+    rules: str
+    """Where the rules come from."""
+    notes: Sequence[str] = ()
+
+
 def make_document(
     host: Advice,
     guests: Sequence[Advice],
+    watched: Watched,
     *,
     hypervisors: Mapping[tuple[int, int], HypervisorDocument],
     identities: Mapping[tuple[int, int], Identity],
-    host_name: str,
-    ended_at: datetime,
-    elapsed_s: float,
-    rules: str,
-    notes: Sequence[str],
 ) -> AdviceDocument:
     return AdviceDocument(
         schema_version=SCHEMA_VERSION,
-        host_name=host_name,
-        ended_at=ended_at,
-        elapsed_s=elapsed_s,
-        rules=rules,
+        host_name=watched.host_name,
+        ended_at=watched.ended_at,
+        elapsed_s=watched.elapsed_s,
+        rules=watched.rules,
         host=_subject(host, None, None),
         guests=sorted(
             (
@@ -132,7 +141,7 @@ def make_document(
             ),
             key=lambda one: (severity(one.verdict), one.name),
         ),
-        notes=list(notes),
+        notes=list(watched.notes),
     )
 
 

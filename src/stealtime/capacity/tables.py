@@ -11,7 +11,7 @@ from stealtime.capacity.fleet import FleetDocument
 from stealtime.capacity.rules import Verdict
 from stealtime.capacity.severity import severity, short
 from stealtime.capacity.terminal import STYLES
-from stealtime.vocabulary.visible import visible
+from stealtime.vocabulary.visible import in_one_line
 
 
 class FleetPage:
@@ -50,7 +50,7 @@ class HistoryPage:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         document = self._document
         yield Text.assemble(
-            (visible(document.host), "bold"),
+            (in_one_line(document.host), "bold"),
             f": {_minute(document.first)} to {_minute(document.last)}, "
             f"{document.watched_s / 3600:.1f} h of it were watched\n",
         )
@@ -80,7 +80,7 @@ def _table(names: tuple[str, ...], right: tuple[str, ...]) -> Table:
 
 
 def _name(name: str) -> Text:
-    return Text(visible(name).replace("\n", "\\n").replace("\t", "\\t"), "bold")
+    return Text(in_one_line(name), "bold")
 
 
 def _minute(moment: datetime) -> str:

@@ -10,6 +10,7 @@ from stealtime.capacity.document import AdviceDocument, SubjectDocument
 from stealtime.capacity.judgement import Evidence
 from stealtime.capacity.rules import Verdict
 from stealtime.capacity.severity import counted
+from stealtime.vocabulary.visible import in_one_line
 
 STYLES: dict[Verdict, str] = {
     "over-provisioned host": "cyan",
@@ -36,7 +37,7 @@ class AdvicePage:
         document = self._document
         host = document.host
         yield Text.assemble(
-            (document.host_name or "this host", "bold"),
+            (in_one_line(document.host_name or "this host"), "bold"),
             ": ",
             (host.verdict, STYLES[host.verdict]),
             f", {counted(one.verdict for one in document.guests)}",
@@ -82,7 +83,7 @@ def _line(subject: SubjectDocument) -> Text:
 
 
 def _named(subject: SubjectDocument) -> str:
-    return "host" if subject.kind == "host" else f"guest {subject.name} ({subject.kind}, pid {subject.pid})"
+    return "host" if subject.kind == "host" else f"guest {in_one_line(subject.name)} ({subject.kind}, pid {subject.pid})"
 
 
 def _lines(subject: SubjectDocument) -> Iterator[str]:

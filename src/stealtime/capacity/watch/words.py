@@ -14,7 +14,7 @@ from stealtime.capacity.watch.sparkline import sparkline
 from stealtime.capacity.watch.state import Snapshot
 from stealtime.vocabulary.cpu_lists import format_cpus
 from stealtime.vocabulary.readings import Absent
-from stealtime.vocabulary.visible import visible
+from stealtime.vocabulary.visible import in_one_line, visible
 
 SHORT: Final[dict[Verdict, str]] = {
     "over-provisioned host": "room",
@@ -115,7 +115,7 @@ def neighbours(snapshot: Snapshot, guest: str) -> list[Text]:
     return [
         Text(
             f"vCPU {one.vcpu} waited {one.percent:.1f} % of the last {seen.window_s:.1f} s traced for "
-            f"{visible(one.neighbour)}{'' if one.tid is None else f' ({one.tid})'}"
+            f"{in_one_line(one.neighbour)}{'' if one.tid is None else f' ({one.tid})'}"
         )
         for one in own
     ]
@@ -127,7 +127,7 @@ def percent(figure: Figure | None) -> str:
 
 def shortened(name: str, width: int) -> str:
     """Cut a name in its middle: names of one fleet begin alike, and often end differently."""
-    name = visible(name).replace("\n", "\\n").replace("\t", "\\t")
+    name = in_one_line(name)
     if len(name) <= width:
         return name
     tail = (width - 1) // 2
@@ -151,7 +151,7 @@ def page(snapshot: Snapshot, key: Key, width: int) -> Text:
     if use is None:
         return Text("this guest has ended")
     guest = use.guest
-    lines = [Text.assemble((visible(guest.name), "bold"), f"   {guest.kind}, pid {guest.pid}")]
+    lines = [Text.assemble((in_one_line(guest.name), "bold"), f"   {guest.kind}, pid {guest.pid}")]
     if isinstance(use.allowed_cpus, Absent):
         lines.append(Text(f"may run on: not known, {visible(use.allowed_cpus.absent)}"))
     else:

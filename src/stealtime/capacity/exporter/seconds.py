@@ -86,9 +86,10 @@ class Seconds:
         for tid in known.keys() - vcpus.keys():
             known.pop(tid).file.close()
         for tid in vcpus.keys() - known.keys():
+            # Those of User-Mode Linux are processes of their own.
+            process = guest.pid if guest.kind == "qemu" else tid
             try:
-                # The path of a thread works for its own process, too, and for each process of User-Mode Linux.
-                file = self._files.open(f"{self._proc}/{tid}/task/{tid}/schedstat")
+                file = self._files.open(f"{self._proc}/{process}/task/{tid}/schedstat")
             except OSError:
                 continue
             known[tid] = _Thread(file, totals.vcpus.setdefault(vcpus[tid], VcpuTotals()))

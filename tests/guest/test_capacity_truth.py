@@ -28,7 +28,7 @@ from stealtime.capacity.judgement import Judgement, judge
 from stealtime.capacity.rules import load_rules
 from stealtime.capacity.sample import GuestSample
 from stealtime.capacity.use import Use, between
-from stealtime.capacity.watch.neighbours import BUFFER_BYTES_PER_CPU, read_neighbours
+from stealtime.capacity.watch.neighbours import buffer_bytes, read_neighbours
 from stealtime.lab.platforms import host_views, registry
 from stealtime.lab.platforms.machine import BootedMachine
 from stealtime.lab.platforms.model import MachineRequest
@@ -294,7 +294,7 @@ async def test_neighbours_are_named_and_nobody_else_is_blamed(
             watched, threads = collector.threads()[key]
             vcpus = {(watched.name, 0): {thread.tid for thread in threads if thread.role == "vcpu"}}
             members = {thread.tid: watched.name for thread in threads}
-            assert await tracer.start(1, TraceRequest(cpus=[], buffer_bytes_per_cpu=BUFFER_BYTES_PER_CPU))
+            assert await tracer.start(1, TraceRequest(cpus=[], buffer_bytes_per_cpu=buffer_bytes(len(CPUS))))
             begin, before, uncounted = time.monotonic(), run_ns(here.pid), not_counted_s(MEASURED_CPU)
             await asyncio.sleep(2.0)
             took_s, inside_s = (run_ns(here.pid) - before) / 1e9, time.monotonic() - begin

@@ -9,9 +9,10 @@ from rich.text import Text
 from stealtime.capacity.exporter.history import HistoryDocument
 from stealtime.capacity.fleet import FleetDocument
 from stealtime.capacity.rules import Verdict
-from stealtime.capacity.severity import severity, short
 from stealtime.capacity.terminal import STYLES
 from stealtime.vocabulary.visible import in_one_line
+
+_TO_SEE_TO: tuple[Verdict, ...] = ("over-committed host", "under-provisioned guest", "not judged")
 
 
 class FleetPage:
@@ -26,15 +27,14 @@ class FleetPage:
         guests = sum(sum(one.guests.values()) for one in hosts)
         count = "1 host" if len(hosts) == 1 else f"{len(hosts)} hosts"
         yield Text(f"{count}, {crowded} over-committed; {guests} guests\n")
-        table = _table(("host", "verdict", "guests", "of them", "worst guest", "watched until"), right=("guests",))
+        columns = ("guests", "over-committed", "under-provisioned", "not judged")
+        table = _table(("host", "verdict", *columns, "worst guest", "watched until"), right=columns)
         for one in hosts:
-            known = sorted(one.guests, key=severity)
-            of_them = ", ".join(f"{one.guests[verdict]} {short(verdict)}" for verdict in known)
             table.add_row(
                 _name(one.host_name or one.source),
                 Text(one.verdict, STYLES[one.verdict]),
                 Text(str(sum(one.guests.values()))),
-                Text(of_them),
+                *(Text(str(one.guests.get(verdict, 0))) for verdict in _TO_SEE_TO),
                 _name(one.worst_guest or ""),
                 Text("" if one.ended_at is None else _minute(one.ended_at)),
             )
@@ -58,12 +58,11 @@ class HistoryPage:
             ("", "over-committed", "under-provisioned", "not judged", "stretch", "crowded", "worst hour"),
             right=("over-committed", "under-provisioned", "not judged", "stretch", "crowded"),
         )
-        shown: tuple[Verdict, ...] = ("over-committed host", "under-provisioned guest", "not judged")
         for one in document.subjects:
             worst = "" if one.worst_hour is None else f"{_minute(one.worst_hour)} ({one.worst_hour_percent:.0f} %)"
             table.add_row(
                 _name(one.name),
-                *(Text(f"{one.verdict_percent.get(verdict, 0.0):.0f} %") for verdict in shown),
+                *(Text(f"{one.verdict_percent.get(verdict, 0.0):.0f} %") for verdict in _TO_SEE_TO),
                 Text("" if one.stretch is None else f"{one.stretch:.2f}"),
                 Text("" if one.crowded_percent is None else f"{one.crowded_percent:.0f} %"),
                 Text(worst),
@@ -75,7 +74,7 @@ def _table(names: tuple[str, ...], right: tuple[str, ...]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in names:
         justify: JustifyMethod = "right" if name in right else "left"
-        table.add_column(name, justify=justify, no_wrap=name != "of them")
+        table.add_column(name, justify=justify, no_wrap=True)
     return table
 
 

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -27,9 +28,15 @@ class FleetPage:
         guests = sum(sum(one.guests.values()) for one in hosts)
         count = "1 host" if len(hosts) == 1 else f"{len(hosts)} hosts"
         yield Text(f"{count}, {crowded} over-committed; {guests} guests\n")
+        yield self._table()
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options, self._table())
+
+    def _table(self) -> Table:
         columns = ("guests", "over-committed", "under-provisioned", "not judged")
         table = _table(("host", "verdict", *columns, "worst guest", "watched until"), right=columns)
-        for one in hosts:
+        for one in self._document.hosts:
             table.add_row(
                 _name(one.host_name or one.source),
                 Text(one.verdict, STYLES[one.verdict]),
@@ -38,7 +45,7 @@ class FleetPage:
                 _name(one.worst_guest or ""),
                 Text("" if one.ended_at is None else _minute(one.ended_at)),
             )
-        yield table
+        return table
 
 
 class HistoryPage:
@@ -54,11 +61,17 @@ class HistoryPage:
             f": {_minute(document.first)} to {_minute(document.last)}, "
             f"{document.watched_s / 3600:.1f} h of it were watched\n",
         )
+        yield self._table()
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options, self._table())
+
+    def _table(self) -> Table:
         table = _table(
             ("", "over-committed", "under-provisioned", "not judged", "stretch", "crowded", "worst hour"),
             right=("over-committed", "under-provisioned", "not judged", "stretch", "crowded"),
         )
-        for one in document.subjects:
+        for one in self._document.subjects:
             worst = "" if one.worst_hour is None else f"{_minute(one.worst_hour)} ({one.worst_hour_percent:.0f} %)"
             table.add_row(
                 _name(one.name),
@@ -67,7 +80,7 @@ class HistoryPage:
                 Text("" if one.crowded_percent is None else f"{one.crowded_percent:.0f} %"),
                 Text(worst),
             )
-        yield table
+        return table
 
 
 def _table(names: tuple[str, ...], right: tuple[str, ...]) -> Table:

@@ -11,15 +11,20 @@ tree=$PWD/dist/packages/tree/$package
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 
+changelog() {
+    printf '%s (%s-1) unstable; urgency=medium\n\n' $package "$version"
+    printf '  * stealtime %s: CHANGELOG.md of the source has what is new.\n\n' "$version"
+    printf ' -- %s  %s\n' "stealtime maintainers <maintainers@stealtime.invalid>" \
+        "$(date -Ru --date="@$SOURCE_DATE_EPOCH")"
+}
+
 fill() {
     rm -rf "$tree"
     install -d "$tree"/DEBIAN "$tree"/usr/lib/systemd/system "$tree/usr/share/$package" "$tree/usr/share/doc/$package"
     sed 's|@STEALTIME@|stealtime|' $data/$package.service >"$tree/usr/lib/systemd/system/$package.service"
     install -m 644 $data/alerts.yml $data/grafana.json "$tree/usr/share/$package"
     install -m 644 packaging/copyright "$tree/usr/share/doc/$package/copyright"
-    printf '%s (%s-1) unstable; urgency=medium\n\n  * stealtime %s: CHANGELOG.md of the source has what is new.\n\n -- %s  %s\n' \
-        $package "$version" "$version" "stealtime maintainers <maintainers@stealtime.invalid>" \
-        "$(date -Ru --date="@$SOURCE_DATE_EPOCH")" | gzip -9n >"$tree/usr/share/doc/$package/changelog.Debian.gz"
+    changelog | gzip -9n >"$tree/usr/share/doc/$package/changelog.Debian.gz"
     install -D -m 644 packaging/lintian-overrides-exporter "$tree/usr/share/lintian/overrides/$package"
     cat >"$tree/DEBIAN/control" <<CONTROL
 Package: $package
@@ -36,8 +41,8 @@ Description: figures of virtual machines for Prometheus: unit, alerts, dashboard
 CONTROL
     # systemd learns of the unit and forgets it; nothing is enabled or started before somebody says where to listen.
     for script in postinst postrm; do
-        printf '#!/bin/sh\nset -e\nif [ -d /run/systemd/system ]; then\n    systemctl --system daemon-reload >/dev/null || true\nfi\n' \
-            >"$tree/DEBIAN/$script"
+        printf '%s\n' '#!/bin/sh' 'set -e' 'if [ -d /run/systemd/system ]; then' \
+            '    systemctl --system daemon-reload >/dev/null || true' 'fi' >"$tree/DEBIAN/$script"
         chmod 755 "$tree/DEBIAN/$script"
     done
     find "$tree" -newermt "@$SOURCE_DATE_EPOCH" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable, until
+from trace_instances import instances
 from truth import some_of
 from watched_guests import faulting, move, ours, prefer
 
@@ -361,7 +362,8 @@ async def test_a_qemu_without_names_and_monitor_is_not_judged() -> None:
     assert "debug-threads=on" in found.unreadable.absent
 
 
-async def test_ctrl_c_ends_watch_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_watch_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -370,19 +372,25 @@ async def test_ctrl_c_ends_watch_and_leaves_nothing(tmp_path: Path) -> None:
         # Until the agent that traces is up, and metrics are served.
         assert await until(lambda: bool(psutil.Process(process.pid).children()) and is_served(port), within_s=60)
         agents = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGINT)
+        assert await until(lambda: instances_of(agents) != [], within_s=30), "nothing was traced"
+        process.send_signal(number)
         assert await until(lambda: process.poll() is not None, within_s=20)
     finally:
         process.kill()
         _, told = process.communicate()
-    assert (process.returncode, told) == (0, b"")
+    assert (process.returncode, told) == (0, f"metrics: http://127.0.0.1:{port}/metrics\n".encode())
     assert await until(lambda: not any(agent.is_running() for agent in agents))
+    assert instances_of(agents) == []
     assert os.listdir(tmp_path) == []  # noqa: PTH208
     assert not is_served(port)
 
 
+def instances_of(agents: list[psutil.Process]) -> list[str]:
+    return [name for name in instances() if any(f":{agent.pid}:" in name for agent in agents)]
+
+
 def start_watch(port: int, temporary: Path) -> subprocess.Popen[bytes]:
-    argv = [str(Path(sys.executable).with_name("stealtime")), "watch", "--prometheus", str(port)]
+    argv = [str(Path(sys.executable).with_name("stealtime")), "watch", "--prometheus", str(port), "--neighbours"]
     environment = {**os.environ, "TMPDIR": str(temporary)}
     return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
 
@@ -390,6 +398,6 @@ def start_watch(port: int, temporary: Path) -> subprocess.Popen[bytes]:
 def is_served(port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2) as answer:
-            return b"stealtime_host_cpu_busy_ratio" in answer.read()
+            return b"stealtime_host_cpu_seconds_total" in answer.read()
     except OSError:
         return False

@@ -113,7 +113,7 @@ def measure(name: str, proc: Path, turn: Callable[[], None], samples: int, profi
                 profiler.disable()
             costs_ms.append(1000 * (time.process_time() - began))
             before = after
-                judging_ms.append(cost_ms(state, use))
+            judging_ms.append(cost_ms(state, use))
     percent = statistics.mean(costs_ms) / 10
     share = f"{percent:.2f} % of one CPU"
     spread = f"({min(costs_ms):.2f}-{max(costs_ms):.2f})"

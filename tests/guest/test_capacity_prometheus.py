@@ -76,7 +76,8 @@ def remarks_of_promtool(port: int) -> str:
     with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=10) as answer:
         text = answer.read()
     done = subprocess.run([installed("promtool"), "check", "metrics"], input=text, capture_output=True, check=False)
-    return (done.stdout + done.stderr).decode()
+    said: bytes = done.stdout + done.stderr
+    return said.decode()
 
 
 async def test_each_panel_has_a_series_and_the_crowded_host_raises_the_alarm(

@@ -170,6 +170,12 @@ async def test_rows_sort_by_each_column(by: str) -> None:
     assert first == expected[by]
 
 
+async def test_a_guest_that_idles_has_no_stretch() -> None:
+    (shown,) = snapshots([use([guest("idle", run=[0.1], wait=[0.8]), guest("busy", run=[1.0], wait=[1.0])])])
+    rows = {one.guest.name: row_of(key, one, shown) for key, one in shown.uses[-1].guests.items()}
+    assert (rows["idle"].stretch, rows["busy"].stretch) == (None, 2.0)
+
+
 @pytest.mark.parametrize(("name", "shown"), [("web", "web"), ("a" * 12, "a" * 12), ("abcdefghijklm", "abcdefg…jklm")])
 async def test_long_names_are_cut_in_their_middle(name: str, shown: str) -> None:
     assert words.shortened(name, 12)[:3] == shown[:3]

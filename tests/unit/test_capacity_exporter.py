@@ -259,6 +259,16 @@ def test_what_is_absent_has_no_series() -> None:
     assert write([family]) == b""
 
 
+def test_asking_twice_within_a_second_costs_once(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    for _ in range(2):
+        host.pass_second(read_all=True)
+    first = host.exporter.render()
+    assert host.exporter.render() is first
+    host.pass_second()
+    assert host.exporter.render() is not first
+
+
 def test_figures_that_are_old_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(tmp_path)
     assert host.exporter.render() is None

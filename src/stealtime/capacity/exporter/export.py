@@ -243,7 +243,7 @@ async def export(order: Export, on_ready: Callable[[str], None] = lambda _: None
         on_ready(f"metrics: {address}")
         if (hidden := hidden_processes(order.proc)) is not None:
             on_ready(f"{hidden}; run it as root")
-        tracing = asyncio.create_task(_follow(collector, exporter)) if order.trace else None
+        tracing = asyncio.create_task(_follow(collector, exporter, on_ready)) if order.trace else None
         try:
             turns, second = Turns(1.0), 0
             while True:
@@ -259,8 +259,16 @@ async def export(order: Export, on_ready: Callable[[str], None] = lambda _: None
                     await tracing
 
 
-async def _follow(collector: Collector, exporter: Exporter) -> None:
+async def _follow(collector: Collector, exporter: Exporter, tell: Callable[[str], None]) -> None:
     # What reads traces takes 0.3 s and 60 MB to load: only where it was asked for.
     from stealtime.capacity.watch.following import follow_neighbours
 
-    await follow_neighbours(collector, exporter.blame)
+    told: set[str] = set()
+
+    def take(window: Neighbours) -> None:
+        exporter.blame(window)
+        if window.absent is not None and window.absent.absent not in told:
+            told.add(window.absent.absent)
+            tell(f"neighbours: not known, because {window.absent.absent}")
+
+    await follow_neighbours(collector, take)

@@ -30,8 +30,8 @@ from stealtime.capacity.watch.state import Neighbours, Snapshot, State
 from stealtime.vocabulary.readings import Absent
 
 SAMPLE_EVERY_S = 5
-WINDOW_SAMPLES = 60
-"""Verdicts look back on five minutes."""
+WINDOW_SAMPLES = 36
+"""Verdicts look back on three minutes."""
 JUDGE_EVERY_SAMPLES = 12
 """And are given each minute."""
 STALE_S = 30.0

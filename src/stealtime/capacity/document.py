@@ -7,6 +7,7 @@ from stealtime.capacity.advice import Advice
 from stealtime.capacity.counters.monitor import MonitorGained
 from stealtime.capacity.figures import SubjectFigures
 from stealtime.capacity.judgement import Evidence
+from stealtime.capacity.prediction.document import PredictionDocument
 from stealtime.capacity.rules import Verdict
 from stealtime.vocabulary.errors import ExitCode
 from stealtime.vocabulary.readings import Absent, Model, Reading, Value
@@ -72,6 +73,8 @@ class AdviceDocument(Model):
     host: SubjectDocument
     guests: list[SubjectDocument]
     notes: list[str]
+    prediction: PredictionDocument | None = None
+    """How guests fare now, and after each change that was asked for; null in a document without counters."""
 
 
 def make_document(

@@ -19,7 +19,9 @@ GuestFigure = Literal[
     "vcpu_run_percent",
     "vcpu_wait_percent",
     "vcpu_wait_share_percent",
+    "vcpu_stretch",
     "wait_per_dispatch_ns",
+    "stretch",
     "throttled_percent",
     "queue_per_vcpu",
     "guest_steal_percent",
@@ -37,7 +39,7 @@ HostFigure = Literal[
 ]
 OF_EACH_PART = frozenset(
     {
-        *("vcpu_run_percent", "vcpu_wait_percent", "vcpu_wait_share_percent", "wait_per_dispatch_ns"),
+        *("vcpu_run_percent", "vcpu_wait_percent", "vcpu_wait_share_percent", "vcpu_stretch", "wait_per_dispatch_ns"),
         *("cpu_busy_percent", "cpu_steal_percent"),
     }
 )

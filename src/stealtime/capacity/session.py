@@ -5,12 +5,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from stealtime.capacity.advice import advise
-from stealtime.capacity.collector import Collector, hidden_processes
+from stealtime.capacity.collector import PROC, Collector, hidden_processes
 from stealtime.capacity.counters import monitor
+from stealtime.capacity.counters.weights import group_weights
 from stealtime.capacity.document import AdviceDocument, HypervisorDocument, make_document
 from stealtime.capacity.gather import spare_the_garbage_collector, uses
 from stealtime.capacity.guests.view import GuestViews, read_ways
 from stealtime.capacity.judgement import NO_GUEST, judge
+from stealtime.capacity.prediction.document import Changes, predict, refuse_strange_names
+from stealtime.capacity.prediction.what_if import named_apart, node_of
 from stealtime.capacity.rules import RuleBook
 from stealtime.capacity.use import Use
 from stealtime.vocabulary.errors import UsageError
@@ -30,6 +33,8 @@ class Watch:
     guest_views: Sequence[str] = ()
     """Empty: guests are not asked."""
     rules_from: str = "the builtin rules"
+    changes: Changes = field(default_factory=Changes)
+    """Of which it is predicted what they do."""
     ways: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -45,7 +50,7 @@ def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], No
     """Watch this host and its guests, then judge. Ctrl-C ends the watching early.
 
     Raises:
-        UsageError: The time is too short for a single verdict.
+        UsageError: The time is too short for a single verdict, or no guest is called as one that is to be removed.
     """
     wanted = duration_ns // watch.interval_ns
     if wanted < watch.rules.minimum_samples:
@@ -61,6 +66,8 @@ def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], No
     notes = []
     with Collector(guest_view=views.of if watch.guest_views else None) as collector:
         try:
+            # Before the minute, not after it.
+            refuse_strange_names(watch.changes, named_apart(collector.guests().values()).values())
             before = _look_at_monitors(collector)
             try:
                 for use in uses(collector, watch.interval_ns / 1e9):
@@ -73,9 +80,12 @@ def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], No
                     raise
                 notes.append(f"stopped after {len(seen)} of {wanted} samples")
             after = _look_at_monitors(collector)
+            weights = group_weights(collector.threads(), collector.hierarchy, PROC)
         finally:
             views.close()
-    return _document(watch, seen, before, after, [*notes, *_notes(watch, views, seen)])
+    document = _document(watch, seen, before, after, [*notes, *_notes(watch, views, seen)])
+    names = named_apart(one.guest for one in seen[-1].guests.values())
+    return document.model_copy(update={"prediction": predict(node_of(seen, weights, names), watch.changes)})
 
 
 def _document(

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from stealtime.capacity.document import AdviceDocument, SubjectDocument
 from stealtime.capacity.judgement import Evidence
+from stealtime.capacity.prediction.terminal import PredictionPage
 from stealtime.capacity.rules import Verdict
 
 STYLES: dict[Verdict, str] = {
@@ -33,6 +34,9 @@ class AdvicePage:
             yield Text.assemble((name, "bold"), ": ", (subject.verdict, STYLES[subject.verdict]))
             for line in _lines(subject):
                 yield Padding(Text(line), (0, 0, 0, 2), expand=False)
+            yield Text()
+        if document.prediction is not None and document.guests:
+            yield PredictionPage(document.prediction)
             yield Text()
         quoted = {one.rule.id: one.rule for one in (document.host, *document.guests) if one.rule is not None}
         for rule in quoted.values():

@@ -9,7 +9,7 @@ machines do not begin at the same moment, and that were ended both alone and bes
 import asyncio
 import random
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from co_located.mixes import PIECES, SLOTS, Mix, Pool
 from stealtime.lab.platforms import registry
 from stealtime.lab.platforms.host_views import between, look
 from stealtime.lab.platforms.model import Machine, MachineRequest
-from stealtime.lab.platforms.share import Share
+from stealtime.lab.platforms.share import MAXIMUM_SHARES, MAXIMUM_WEIGHT, Share
 from stealtime.vocabulary.readings import Absent, Reading
 from stealtime.wire.message import RunTrial
 
@@ -77,6 +77,21 @@ def same_work_s(alone: Times, beside: Times, tasks: int, begin_ns: float) -> tup
     return alone_ns / 1e9, beside_ns / 1e9
 
 
+def prefer(machines: Iterable[Machine]) -> None:
+    """Give all machines together as much weight as the kernel takes against whatever else runs on this host.
+
+    What each of them has against the others stays as it is: that is a matter of the groups within.
+    """
+    for machine in machines:
+        group = machine.cpu_group
+        if group is None:
+            continue
+        file, most = ("cpu.weight", MAXIMUM_WEIGHT) if group.hierarchy.version == 2 else ("cpu.shares", MAXIMUM_SHARES)
+        for above in group.path.parents:
+            if above.is_relative_to(group.hierarchy.root) and above != group.hierarchy.root:
+                (above / file).write_text(str(most))
+
+
 class PoolMeasuring:
     """The guests of one pool, up."""
 
@@ -94,6 +109,8 @@ class PoolMeasuring:
             window_s: How long each time.
             order: By which it is drawn which pieces are measured before the mix.
         """
+        # Each boot and each end of a machine, whoever's it is, weighs the groups above anew.
+        prefer(self._machines.values())
         alone: dict[str, tuple[dict[str, Any], Times]] = {}
         others: list[float] = []
         together: dict[int, tuple[dict[str, Any], Times]] = {}

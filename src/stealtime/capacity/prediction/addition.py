@@ -46,6 +46,7 @@ def read_addition(text: str, host_cpus: frozenset[int]) -> Addition:
         UsageError: It is no such text; the message has the part that is wrong.
     """
     first, *rest = (part.strip() for part in text.split(","))
+    vcpus = _vcpus(text, first)
     # Commas also separate CPUs: what has no '=' belongs to the list before it.
     parts: list[str] = []
     for part in rest:
@@ -65,7 +66,7 @@ def read_addition(text: str, host_cpus: frozenset[int]) -> Addition:
         _refuse(text, "it does not say how busy its virtual CPUs are (busy=60%)")
     return Addition(
         text=text,
-        vcpus=_vcpus(text, first),
+        vcpus=vcpus,
         busy=_busy(text, options["busy"]),
         weight=_whole(text, "weight", options["weight"], _LEAST_WEIGHT, _MOST_WEIGHT) if "weight" in options else None,
         cpus=_cpus(text, options["cpus"], host_cpus) if "cpus" in options else None,

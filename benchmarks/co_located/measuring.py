@@ -2,8 +2,7 @@
 
 A *block* is a mix, and each of its pieces alone just before or just after it, for as long: how fast this machine is
 changes from minute to minute. All work for the same time, not the same amount, so each has all others beside it all the
-time. What is compared is the same iterations of the same tasks: those that were begun after a tenth of the time, since
-machines do not begin at the same moment, and that were ended both alone and beside the others.
+time. What is compared is the same iterations of the same tasks, which were done both alone and beside the others.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ from stealtime.wire.message import RunTrial
 _ANSWER_S = 30.0
 _SETTLE_S = 1.0
 _MARGIN = 0.1
-"""Of the time, at its begin."""
+"""Of the time, at its begin and its end."""
 _ALONE = -1
 """In the place of a slot: the guest that works alone, which has neither a weight nor a quota of its own."""
 
@@ -58,19 +57,24 @@ class Times:
         return self.starts_ns[own], self.durations_ns[own]
 
 
-def same_work_s(alone: Times, beside: Times, tasks: int, begin_ns: float) -> tuple[float, float]:
+def same_work_s(alone: Times, beside: Times, tasks: int, window_ns: float) -> tuple[float, float]:
     """Add up how long the same iterations of the same tasks took alone and beside others.
+
+    Left out are those that were begun in the first tenth of the window, and those that ended in the last one beside
+    others: machines do not begin and end at the same moment.
 
     Args:
         alone: What was done alone.
         beside: What was done in the mix.
         tasks: How many there are.
-        begin_ns: Iterations that were begun earlier, on either side, are left out.
+        window_ns: How long all worked.
     """
+    begin_ns, end_ns = _MARGIN * window_ns, (1.0 - _MARGIN) * window_ns
     alone_ns = beside_ns = 0
     for task in range(tasks):
         (starts, durations), (their_starts, their_durations) = alone.of(task), beside.of(task)
-        last = min(len(starts), len(their_starts))
+        in_time = int(np.searchsorted(their_starts + their_durations, end_ns, side="right"))
+        last = min(len(starts), in_time)
         first = max(int(np.searchsorted(starts, begin_ns)), int(np.searchsorted(their_starts, begin_ns)))
         alone_ns += int(durations[first:last].sum())
         beside_ns += int(their_durations[first:last].sum())
@@ -131,7 +135,7 @@ class PoolMeasuring:
         guests = {}
         for slot, piece in mix.pieces.items():
             times = alone[piece][1], together[slot][1]
-            alone_s, beside_s = same_work_s(*times, PIECES[piece].tasks, window_s * 1e9 * _MARGIN)
+            alone_s, beside_s = same_work_s(*times, PIECES[piece].tasks, window_s * 1e9)
             guests[str(slot)] = {
                 "piece": piece, "same_alone_s": round(alone_s, 6), "same_s": round(beside_s, 6),
                 "alone": alone[piece][0], "beside": together[slot][0],
@@ -183,7 +187,7 @@ class PoolMeasuring:
 
 
 async def measure_pool(
-    pool: Pool, drawn: list[tuple[Mix, int]], cpus: tuple[int, ...], effort: Effort
+    pool: Pool, drawn: list[tuple[Mix, int]], cpus: tuple[int, ...], window_s: float
 ) -> AsyncIterator[dict[str, Any]]:
     """Boot a pool's guests and measure blocks; gives each as soon as it is measured.
 
@@ -191,7 +195,7 @@ async def measure_pool(
         pool: Whose guests are booted.
         drawn: Its mixes, each with the number of its repetition, in the order in which they are measured.
         cpus: Of the host, which all share.
-        effort: How long and how often.
+        window_s: How long each works at a time.
     """
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -202,7 +206,7 @@ async def measure_pool(
         await asyncio.sleep(_SETTLE_S)
         measuring = PoolMeasuring(machines, cpus, folder)
         for mix, repetition in drawn:
-            found = await measuring.block(mix, effort.window_s, repetition)
+            found = await measuring.block(mix, window_s, repetition)
             yield {"pool": pool.name, "repetition": repetition, "mix": mix.name, "role": mix.role, **found}
 
 

@@ -32,7 +32,7 @@ PIECES: Mapping[str, ContendProbe] = {
     "cpu-crowd": _work(4, 32 * KIB, 250),
     "memory-fill": _work(1, 2 * MIB, 1),
     "memory-search": _work(1, 2 * MIB, 30),
-    "memory-huge": _work(1, 40 * MIB, 2),
+    "memory-huge": _work(8, 6 * MIB, 2),
     "io-short": _work(4, 32 * KIB, 120, io_ms=8),
     "io-long": _work(2, 64 * KIB, 1500, io_ms=20),
     "io-many": _work(12, 32 * KIB, 250, io_ms=20),
@@ -42,8 +42,8 @@ PIECES: Mapping[str, ContendProbe] = {
     "memory-io": _work(3, 1 * MIB, 6, io_ms=6),
     "burst": _work(1, 64 * KIB, 6000, io_ms=120),
 }
-"""By name. What comes before the hyphen is its kind. ``memory-huge`` is beyond the last-level cache of 32 MiB of the
-machine that it was written on; ``burst`` computes for tens of ms and then sleeps for longer."""
+"""By name. What comes before the hyphen is its kind. The tasks of ``memory-huge`` together are beyond the last-level
+cache of 32 MiB of the machine that it was written on; ``burst`` computes for tens of ms and then sleeps for longer."""
 
 SLOTS: tuple[Guest, ...] = (
     Guest(vcpus=1, weight=100),

@@ -21,13 +21,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
 
 from fabricated_guests import FabricatedProc, FabricatedThread
+from stealtime.capacity.watch.metrics import Metrics
 
 from stealtime.capacity.collector import PROC, Collector
 from stealtime.capacity.figures import Series
 from stealtime.capacity.gather import spare_the_garbage_collector
 from stealtime.capacity.rules import load_rules
 from stealtime.capacity.use import Use, between
-from stealtime.capacity.watch.metrics import Metrics
 from stealtime.capacity.watch.state import State
 
 GUESTS = 100

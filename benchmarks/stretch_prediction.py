@@ -60,13 +60,17 @@ def in_turn(pool: Pool) -> list[tuple[Mix, int]]:
     ]
 
 
+def append(data: Path, line: Mapping[str, Any]) -> None:
+    """Add a line, in a new file after one that says when and where."""
+    head = {"measured": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine()}
+    with data.open("a") as file:
+        file.writelines(f"{json.dumps(one)}\n" for one in ([line] if file.tell() else [head, line]))
+
+
 async def measure(data: Path, pools: Iterable[Pool]) -> None:
     """Measure the mixes that the file does not hold yet, each line as soon as it is known."""
     cpus = read_cpu_sets().usable
     there = {(line.get("mix"), line.get("repetition")) for line in lines_of(data)}
-    if not there:
-        head = {"measured": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine()}
-        data.write_text(f"{json.dumps(head)}\n")
     for pool in pools:
         todo = [(mix, number) for mix, number in in_turn(pool) if (mix.name, number) not in there]
         if not todo:
@@ -76,8 +80,7 @@ async def measure(data: Path, pools: Iterable[Pool]) -> None:
         began = time.monotonic()
         try:
             async for line in measure_pool(pool, todo, cpus[-pool.cpus :], EFFORT.window_s):
-                with data.open("a") as file:
-                    file.write(f"{json.dumps(line)}\n")
+                append(data, line)
         except StealtimeError as error:
             raise SystemExit(f"{pool.name}: {error.message}\nhint: {error.hint or 'see stealtime doctor'}") from error
         print(f"{pool.name}: {len(todo)} blocks in {time.monotonic() - began:.0f} s", file=sys.stderr)
@@ -89,7 +92,9 @@ def main() -> int:
     parser.add_argument("--measure", action="store_true", help="measure what the data lack: about an hour in all")
     parser.add_argument("--pool", action="append", choices=[pool.name for pool in POOLS], help="only this; repeatable")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the tables")
-    parser.add_argument("--write", action="store_true", help=f"write the errors to {FILE.name} of the study and of advise")
+    parser.add_argument(
+        "--write", action="store_true", help=f"write the errors to {FILE.name} of the study and of advise"
+    )
     options = parser.parse_args()
     if not options.data.parent.is_dir():
         parser.error(f"--data {options.data}: there is no folder {options.data.parent}")

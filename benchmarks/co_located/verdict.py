@@ -108,7 +108,7 @@ def tables(found: dict[str, Any]) -> str:
     """Give them for people."""
     lines = [
         f"{found['guests']} guests of {found['mixes']} held-out mixes ({found['machine']}, {found['measured']})",
-        "error of the stretch in percent of it, and of P = 1 / stretch in points; floor: what a perfect model would have",
+        "errors: of the stretch in percent, of P = 1 / stretch in points; floor: what a perfect model would have",
     ]
     for title in ("models", "platforms", "pools", "kinds", "pieces", "live"):
         head = f"{'no answer':>11}{'stretch':>10}{'floor':>8}{'P':>8}{'floor':>8}{'inside':>9}"
@@ -124,8 +124,8 @@ def tables(found: dict[str, Any]) -> str:
             lines.append(f"{name:24}{one['guests']:8}{one['without_an_answer']:11}{''.join(figures)}")
     for platform, one in found["inside"].items():
         lines.append(
-            f"\n{platform}: (run + wait) / run against a busy task inside: {one['mape_percent']:.1f} % off in the mean, "
-            f"{one['largest_percent']:.1f} % at most, {one['guests']} guests"
+            f"\n{platform}: (run + wait) / run against a busy task inside: {one['mape_percent']:.1f} % off in the "
+            f"mean, {one['largest_percent']:.1f} % at most, {one['guests']} guests"
         )
     factors = ", ".join(f"{name} {one or math.nan:.2f}" for name, one in found["factors"].items())
     live = ", ".join(f"{name} {one or math.nan:.2f}" for name, one in found["live_factors"].items())

@@ -49,7 +49,24 @@ def test_what_is_none_is_refused_with_what_is_wrong_in_it(text: str, why: str) -
     assert "2vcpu,busy=60%" in str(refused.value.hint)
 
 
-PARTS = ("2vcpu", "vcpu", "0", "busy=", "60", "%", ",", "cpus=", "1", "-", "weight=", "=", " ", "nan", "count=", "name=")
+PARTS = (
+    "2vcpu",
+    "vcpu",
+    "0",
+    "busy=",
+    "60",
+    "%",
+    ",",
+    "cpus=",
+    "1",
+    "-",
+    "weight=",
+    "=",
+    " ",
+    "nan",
+    "count=",
+    "name=",
+)
 
 
 @settings(max_examples=60, deadline=None)

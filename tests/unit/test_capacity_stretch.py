@@ -3,10 +3,10 @@
 import pytest
 from synthetic_use import guest, use
 
+from stealtime.capacity.figures import guest_figures
 from stealtime.capacity.judgement import judge
 from stealtime.capacity.rules import load_rules, read_rules
 from stealtime.capacity.stretching import add_stretch, stretch_of, stretch_series
-from stealtime.capacity.figures import guest_figures
 from stealtime.vocabulary.readings import Absent
 
 RULE = """

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command import Command, make_command
+from command import make_command
 from rich.console import Console
 from synthetic_use import guest, use
 from syrupy.assertion import SnapshotAssertion

@@ -1,15 +1,18 @@
 """Watches for a while and judges: what ``stealtime advise`` does."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from stealtime.capacity.advice import advise
 from stealtime.capacity.collector import PROC, Collector, hidden_processes
 from stealtime.capacity.counters import monitor
 from stealtime.capacity.counters.weights import group_weights
-from stealtime.capacity.document import AdviceDocument, HypervisorDocument, make_document
+from stealtime.capacity.document import AdviceDocument, HypervisorDocument, Watched, make_document
 from stealtime.capacity.gather import spare_the_garbage_collector, uses
+from stealtime.capacity.guests.identity import identity_of
 from stealtime.capacity.guests.view import GuestViews, read_ways
 from stealtime.capacity.judgement import NO_GUEST, judge
 from stealtime.capacity.prediction.document import Changes, predict, refuse_strange_names
@@ -99,14 +102,15 @@ def _document(
     host_advice, guest_advice = advise(seen, host, guests)
     gained = {key: monitor.between(before[key], after[key]) for key in before.keys() & after.keys()}
     hypervisors = {key: HypervisorDocument.of(one, sum(use.elapsed_s for use in seen)) for key, one in gained.items()}
-    return make_document(
-        host_advice,
-        guest_advice,
-        hypervisors=hypervisors,
+    identities = {key: identity_of(one.guest) for key, one in seen[-1].guests.items()}
+    watched = Watched(
+        host_name=socket.gethostname(),
+        ended_at=datetime.now(UTC).replace(microsecond=0),
         elapsed_s=round(sum(use.elapsed_s for use in seen), 3),
         rules=watch.rules_from,
         notes=notes,
     )
+    return make_document(host_advice, guest_advice, watched, hypervisors=hypervisors, identities=identities)
 
 
 _Looks = dict[tuple[int, int], monitor.MonitorLook]

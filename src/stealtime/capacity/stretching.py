@@ -74,8 +74,8 @@ def stretch_of(uses: Sequence[GuestUse], number: int | None = None) -> Figure:
 def stretch_series(uses: Sequence[GuestUse], number: int | None = None) -> Series[Any]:
     """Give the stretch as a series, for the interval of its mean.
 
-    The values are those of a ratio of sums to the first order (W. Cochran, "Sampling Techniques", 1977, 6.3): their mean
-    is the ratio, and they vary as it does.
+    The values are those of a ratio of sums to the first order (W. Cochran, "Sampling Techniques", 1977, 6.3): their
+    mean is the ratio, and they vary as it does.
 
     Args:
         uses: Of one guest, the oldest first.

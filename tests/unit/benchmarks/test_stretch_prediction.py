@@ -36,7 +36,9 @@ def test_each_mix_is_drawn_once_and_all_work_is_in_some() -> None:
         assert drawn == mixes(pool, COUNTS)
         assert drawn != mixes(pool, COUNTS, seed=1)
         assert [sum(one.role == role for one in drawn) for role in COUNTS] == [9, 4]
-        alike = {tuple(sorted((SLOTS.index(SLOTS[slot]), piece) for slot, piece in one.pieces.items())) for one in drawn}
+        alike = {
+            tuple(sorted((SLOTS.index(SLOTS[slot]), piece) for slot, piece in one.pieces.items())) for one in drawn
+        }
         assert len(alike) == len(drawn)
     everywhere = {piece for pool in POOLS for one in mixes(pool, COUNTS) for piece in one.pieces.values()}
     assert everywhere == set(PIECES)

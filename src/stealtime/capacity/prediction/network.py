@@ -125,7 +125,9 @@ def _all_states(count: int) -> "NDArray[np.bool_]":
     return (np.arange(2**count)[:, None] >> np.arange(count)) & 1 == 1
 
 
-def _mean_given(given: "NDArray[np.float64]", chances: "NDArray[np.float64]", *, is_exact: bool) -> "NDArray[np.float64]":
+def _mean_given(
+    given: "NDArray[np.float64]", chances: "NDArray[np.float64]", *, is_exact: bool
+) -> "NDArray[np.float64]":
     import numpy as np
 
     if not is_exact:

@@ -27,7 +27,9 @@ class PredictionPage:
         yield _by_guest(document.now, shown)
         if rest:
             yield _by_change(rest)
-        yield Text("stretch is (run + wait) / run; pressure is the share of wanted CPU time that is waited", style="dim")
+        yield Text(
+            "stretch is (run + wait) / run; pressure is the share of wanted CPU time that is waited", style="dim"
+        )
 
 
 def _by_guest(now: Scenario, changes: list[Scenario]) -> Table:

@@ -6,7 +6,7 @@ from synthetic_use import guest, use
 from stealtime.capacity.figures import guest_figures
 from stealtime.capacity.judgement import judge
 from stealtime.capacity.rules import load_rules, read_rules
-from stealtime.capacity.stretching import add_stretch, stretch_of, stretch_series
+from stealtime.capacity.stretching import StretchSeries, add_stretch, stretch_of
 from stealtime.vocabulary.readings import Absent
 
 RULE = """
@@ -34,7 +34,7 @@ def test_seconds_count_by_the_work_in_them_not_each_alike() -> None:
     # 90 % of a second without a wait, then a second of 2 % in which it waits for as long.
     seen = [guest(run=[90.0], wait=[0.0]), guest(run=[2.0], wait=[2.0])]
     assert stretch_of(seen) == pytest.approx(94 / 92)
-    assert stretch_series(seen).mean == pytest.approx(94 / 92)
+    assert StretchSeries(seen).mean == pytest.approx(94 / 92)
 
 
 def test_what_its_quota_takes_is_no_stretch() -> None:
@@ -58,12 +58,12 @@ def test_who_hardly_ran_has_no_stretch_and_who_got_nothing_is_told_apart() -> No
 
 
 def test_the_interval_is_as_wide_as_the_stretch_varies() -> None:
-    steady = stretch_series([guest(run=[40.0], wait=[20.0])] * 20)
+    steady = StretchSeries([guest(run=[40.0], wait=[20.0])] * 20)
     assert steady.interval(95.0) == pytest.approx((1.5, 1.5))
     # Twice as much work in every second second, always as much stretched: no doubt about the ratio.
-    loads = stretch_series([guest(run=[20.0 * (1 + n % 2)], wait=[10.0 * (1 + n % 2)]) for n in range(20)])
+    loads = StretchSeries([guest(run=[20.0 * (1 + n % 2)], wait=[10.0 * (1 + n % 2)]) for n in range(20)])
     assert loads.interval(95.0) == pytest.approx((1.5, 1.5))
-    varied = stretch_series([guest(run=[40.0], wait=[20.0 + 10 * (-1) ** (n // 2)]) for n in range(20)])
+    varied = StretchSeries([guest(run=[40.0], wait=[20.0 + 10 * (-1) ** (n // 2)]) for n in range(20)])
     low, high = varied.interval(95.0)
     assert varied.mean == pytest.approx(1.5)
     assert low < 1.45 < 1.55 < high

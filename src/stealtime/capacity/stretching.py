@@ -8,10 +8,10 @@ The stretch of some seconds is the ratio of their sums, not the mean of their ra
 hardly ran says little.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 
-from stealtime.capacity.figures import Series, SubjectFigures, absent_series, net_wait_percent
+from stealtime.capacity.figures import Series, SubjectFigures, net_wait_percent
 from stealtime.capacity.use import Figure, GuestUse
 from stealtime.vocabulary.readings import Absent
 
@@ -71,8 +71,21 @@ def stretch_of(uses: Sequence[GuestUse], number: int | None = None) -> Figure:
     return _ratio([wanted_percent(use, number) for use in uses])
 
 
-def stretch_series(uses: Sequence[GuestUse], number: int | None = None) -> Series[Any]:
-    """Give the stretch as a series, for the interval of its mean.
+def pressure_of(uses: Iterable[GuestUse]) -> Figure:
+    """Give the share of the CPU time that guests want for which they wait, from 0 to 1: the pressure on their host.
+
+    Args:
+        uses: Of any guests; those that cannot be read are left out.
+    """
+    known = [one for use in uses if not isinstance(one := wanted_percent(use), Absent)]
+    wanted = sum(one for _, one in known)
+    if wanted <= 0.0:
+        return Absent(absent="no guest wanted a CPU")
+    return 1.0 - sum(ran for ran, _ in known) / wanted
+
+
+class StretchSeries(Series[GuestUse]):
+    """The stretch as a series, for the interval of its mean; made when it is asked for.
 
     The values are those of a ratio of sums to the first order (W. Cochran, "Sampling Techniques", 1977, 6.3): their
     mean is the ratio, and they vary as it does.
@@ -81,21 +94,28 @@ def stretch_series(uses: Sequence[GuestUse], number: int | None = None) -> Serie
         uses: Of one guest, the oldest first.
         number: Of one virtual CPU; None for all together.
     """
-    each = [wanted_percent(use, number) for use in uses]
-    ratio = _ratio(each)
-    if isinstance(ratio, Absent):
-        return absent_series(ratio)
-    known = [one for one in each if not isinstance(one, Absent)]
-    mean_ran = sum(ran for ran, _ in known) / len(known)
-    return Series([ratio + (wanted - ratio * ran) / mean_ran for ran, wanted in known], lambda value: value)
+
+    def __init__(self, uses: Sequence[GuestUse], number: int | None = None) -> None:
+        super().__init__(uses, lambda use: stretch_of([use], number))
+        self._number = number
+
+    @cached_property
+    def _taken(self) -> tuple[Sequence[float], Absent | None]:
+        each = [wanted_percent(use, self._number) for use in self._seen]
+        ratio = _ratio(each)
+        if isinstance(ratio, Absent):
+            return (), ratio
+        known = [one for one in each if not isinstance(one, Absent)]
+        mean_ran = sum(ran for ran, _ in known) / len(known)
+        return [ratio + (wanted - ratio * ran) / mean_ran for ran, wanted in known], None
 
 
 def add_stretch(figures: SubjectFigures, uses: Sequence[GuestUse]) -> None:
     """Add the stretch of a guest, and of each of its virtual CPUs, to its figures."""
-    figures.whole["stretch"] = stretch_series(uses)
+    figures.whole["stretch"] = StretchSeries(uses)
     for part, series in figures.parts.items():
         number = int(part.removeprefix("vCPU "))
-        figures.parts[part] = {**series, "vcpu_stretch": stretch_series(uses, number)}
+        figures.parts[part] = {**series, "vcpu_stretch": StretchSeries(uses, number)}
 
 
 def _ratio(each: Sequence[Wanted | Absent]) -> Figure:

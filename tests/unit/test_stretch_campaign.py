@@ -16,7 +16,9 @@ from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import Plan, plan
 from stealtime.capacity.recorder import read_rows
 from stealtime.lab.platforms.kvm_counters import CountersGained
+from stealtime.report.claims.judgement import Ours, judge
 from stealtime.report.claims.library import find_published
+from stealtime.report.interval import Interval
 from stealtime.store.model import PlatformRecord
 from stealtime.store.run import Trial, find_run
 from stealtime.studies.stretch.analysis.cell import summarize_cell
@@ -192,3 +194,16 @@ def test_the_published_figures_give_the_stretch_that_was_published() -> None:
         "whole": 1.17, "half": 1.63, "overcommitted": 4.11, "weights": 2.56, "reservation": 3.0,
     }  # fmt: skip
     assert all(published.figure(row, "guest") == published.figure(row, "uml") for row in published.rows)
+
+
+def test_a_stretch_agrees_with_a_published_one_only_where_its_interval_says_the_same() -> None:
+    rules = {claims.rule for claims in find_published("hyperv-stretch").claims}
+    assert rules == {"equal_ratio"}
+
+    def verdict(value: float, low: float, high: float) -> str:
+        return judge(4.11, Ours(value, None, None, Interval(value, low, high)), "equal_ratio").verdict
+
+    assert verdict(6.97, 6.1, 7.9) == "disagrees"
+    assert verdict(4.0, 3.9, 4.2) == "agrees"
+    assert verdict(4.0, 3.0, 5.0) == "not judged"
+    assert verdict(4.6, 4.2, 5.0) == "not judged"

@@ -93,13 +93,13 @@ def test_a_campaign_that_is_possible_for_none_of_its_platforms_says_so() -> None
 
 def test_only_the_amount_of_work_and_what_is_not_as_usual_stands_in_the_name_of_a_cell() -> None:
     (cells,) = shorten(find_campaign("stretch")).probes
-    assert [one.stored for one in cells.parameter_sets()] == [{"iterations": 10, "tasks": 8}]
+    assert [one.stored for one in cells.parameter_sets()] == [{"iterations": 16, "tasks": 8}]
     quiet = cells.model_copy(update={"io_mean_ns": "none", "lock_percent": 50})
     (parameters,) = quiet.parameter_sets()
-    assert parameters.stored == {"io_mean_ns": 0, "iterations": 10, "lock_percent": 50, "tasks": 8}
+    assert parameters.stored == {"io_mean_ns": 0, "iterations": 16, "lock_percent": 50, "tasks": 8}
     request = parameters.request({}, 1)
     assert request.model_dump() == {
-        "name": "contend", "tasks": 8, "iterations": 10, "collection_bytes": 1 << 20, "searches": 60, "io_mean_ns": 0,
+        "name": "contend", "tasks": 8, "iterations": 16, "collection_bytes": 1 << 20, "searches": 60, "io_mean_ns": 0,
         "io_spread_percent": 100, "lock_percent": 50, "lock_searches": 1, "seed": 1, "each_iteration": True,
     }  # fmt: skip
 

@@ -35,7 +35,7 @@ def live_cases(lines: Sequence[Mapping[str, Any]]) -> list[Case]:
         for slot, one in line["guests"].items():
             guest = pool.guest(int(slot))
             most = 1.0 if guest.quota_percent is None else guest.quota_percent / 100.0
-            demands.append(Demand(min(most, busy(one["alone"], pool.base.cpus)), cpus, float(guest.weight or 100)))
+            demands.append(Demand(busy(one["alone"], pool.base.cpus), cpus, float(guest.weight or 100), most))
         for (slot, one), fare in zip(line["guests"].items(), solve(demands), strict=True):
             if pool.guest(int(slot)).quota_percent is None:
                 stretch = wanted_s(one["beside"], pool.cpus) / one["beside"]["host_run_s"]

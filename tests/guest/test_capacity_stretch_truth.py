@@ -6,7 +6,7 @@ and 3: the truth is 4 and 4/3, and neither the test nor the counters are told.
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +100,7 @@ def held(live: list[float], inside: list[float]) -> str:
 
 @pytest.mark.parametrize("platform", ["uml", "qemu-tcg-paravirt"])
 async def test_the_live_stretch_of_a_guest_is_that_of_the_work_in_it(
-    tmp_path: Path, platform: str, record_property: pytest.RecordProperty
+    tmp_path: Path, platform: str, record_property: Callable[[str, object], None]
 ) -> None:
     live: list[list[float]] = [[], []]
     inside: list[list[float]] = [[], []]
@@ -148,7 +148,7 @@ async def test_the_kernels_counts_of_a_native_task_are_its_stretch(tmp_path: Pat
 
 
 async def test_what_one_more_guest_does_is_predicted_before_it_comes(
-    tmp_path: Path, record_property: pytest.RecordProperty
+    tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     async with AsyncExitStack() as stack:
         pair = [await stack.enter_async_context(guest(tmp_path / name, "uml", 100)) for name in ("first", "second")]

@@ -58,6 +58,14 @@ def test_a_weight_counts_only_where_cpus_are_short() -> None:
     assert stretches(Demand(1.0, BOTH, 3.0), Demand(1.0, BOTH), Demand(1.0, BOTH)) == pytest.approx([1.0, 2.0, 2.0])
 
 
+def test_a_quota_leaves_the_rest_to_others_and_holds_longer_where_its_cpu_is_shared() -> None:
+    held, free = solve([Demand(1.0, FIRST, most=0.25), Demand(1.0, FIRST)])
+    assert held.runs == pytest.approx(0.25, rel=1e-3)
+    # It runs at half speed until its quota is used up, half of the time.
+    assert held.wants == pytest.approx(0.5, rel=1e-3)
+    assert free.runs == pytest.approx(0.75, rel=1e-3)
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_nobody_is_faster_than_alone_and_no_more_than_all_cpus_are_used(data: st.DataObject) -> None:

@@ -73,6 +73,17 @@ def test_groups_of_guests_share_by_weight_however_many_virtual_cpus_they_have() 
     assert value(by_thread.stretch["added"]) == pytest.approx(4.0, rel=0.02)
 
 
+def test_a_quota_holds_a_guest_and_leaves_the_rest_to_the_new_one() -> None:
+    # It would never sleep, and its quota is half a CPU.
+    held = node(host(guest("held", run=[50.0], throttled=50.0, quota_cpus=0.5, cpus=[0]), busy=(50.0, 0.0)))
+    assert value(held.now().stretch["held"]) == pytest.approx(1.0)
+    more = held.with_more(read_addition("1vcpu,busy=100%,cpus=0", CPUS))
+    # With its half of the CPU it has what its quota gives; the new one has the other half.
+    assert {name: value(one) for name, one in more.stretch.items()} == pytest.approx(
+        {"held": 2.0, "added": 2.0}, rel=0.01
+    )
+
+
 def test_what_is_no_guest_takes_its_cpu_too() -> None:
     hog = node(host(guest("web", run=[50.0], wait=[50.0], cpus=[0]), busy=(100.0, 0.0)))
     assert value(hog.now().stretch["web"]) == pytest.approx(2.0)

@@ -34,6 +34,8 @@ class Demand:
     cpus: frozenset[int]
     """Where it may run."""
     weight: float = 1.0
+    most: float = 1.0
+    """Share of the time for which its quota lets it run; what it is held back it wants nothing."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,11 @@ def _solve_component(demands: Sequence[Demand]) -> list[Fare]:
     kind_of = np.array([kinds.index(_kind(one)) for one in demands])
     host = _Host(sets, np.array([weight for _, weight in kinds]), _bottlenecks(sets))
     busy = np.array([one.busy for one in demands])
+    most = np.array([one.most for one in demands])
     is_exact = len(demands) <= _MOST_EXACT
     drawn = _all_states(len(demands)) if is_exact else np.random.default_rng(_SEED).random((_DRAWS, len(demands)))
     member = np.equal.outer(kind_of, np.arange(len(kinds))).astype(float)
-    wants = busy.copy()
+    wants = np.minimum(busy, most)
     speeds = np.ones(len(demands))
     for _ in range(_MOST_ROUNDS):
         if is_exact:
@@ -107,12 +110,22 @@ def _solve_component(demands: Sequence[Demand]) -> list[Fare]:
         new_speeds = _mean_given(given, chances, is_exact=is_exact)
         change = float(np.abs(new_speeds - speeds).max())
         speeds = new_speeds
-        goal = (busy / speeds) / (busy / speeds + 1.0 - busy)
+        goal = _wants(busy, most, speeds)
         wants = _DAMPING * goal + (1.0 - _DAMPING) * wants
         if change < _CLOSE:
             break
-    wants = (busy / speeds) / (busy / speeds + 1.0 - busy)
+    wants = _wants(busy, most, speeds)
     return [Fare(float(want * speed), float(want)) for want, speed in zip(wants, speeds, strict=True)]
+
+
+def _wants(
+    busy: "NDArray[np.float64]", most: "NDArray[np.float64]", speeds: "NDArray[np.float64]"
+) -> "NDArray[np.float64]":
+    """Give the share of the time in which each runs or waits, where it gets so much of a CPU meanwhile."""
+    import numpy as np
+
+    slowed = busy / speeds
+    return np.minimum(slowed / (slowed + 1.0 - busy), most / speeds)
 
 
 def _kind(demand: Demand) -> tuple[tuple[int, ...], float]:

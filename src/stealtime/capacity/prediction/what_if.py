@@ -1,7 +1,7 @@
 """What one more guest, or one less, does to the stretch of every guest and to the pressure on the host; pure.
 
 What each virtual CPU would do alone follows from its counters: it ran for a share r of the time and waited for a share
-w, so it slept for 1 - r - w, and would be busy for r / (1 - w). The queueing network (:mod:`network`) says how all fare
+w, and its quota held it back for a share q, so it slept for 1 - r - w - q. The queueing network (:mod:`network`) says how all fare
 beside each other, now and then. What is told is the *measured* stretch now times what the network says of the change:
 so an error that it makes now does not count twice, and where nothing changes nothing is predicted to change.
 """
@@ -167,6 +167,7 @@ def _member(name: str, seen: Sequence[GuestUse], weight: float | None, host_cpus
     cpus = seen[-1].allowed_cpus & host_cpus
     if not cpus:
         return Absent(absent="its virtual CPUs may run on no CPU that is online")
+    throttled = fmean(0.0 if isinstance(one.throttled_percent, Absent) else one.throttled_percent for one in seen)
     busy: list[float] = []
     for number in seen[-1].vcpus:
         each = [wanted_percent(use, number) for use in seen]
@@ -176,13 +177,16 @@ def _member(name: str, seen: Sequence[GuestUse], weight: float | None, host_cpus
         ran, wanted = (fmean(one[part] for one in known) for part in (0, 1))
         if ran >= LEAST_RUN_PERCENT:
             # A thread that is measured to want more than all of the time never sleeps.
-            busy.append(min(1.0, ran / max(ran, 100.0 - (wanted - ran))))
+            busy.append(min(1.0, ran / max(ran, 100.0 - (wanted - ran) - throttled)))
     measured = stretch_of(seen)
     if busy and isinstance(measured, Absent):
         return measured
     # The weight of a group is shared by those of its virtual CPUs that want a CPU.
     each_weight = 1.0 if weight is None else weight / max(1.0, sum(busy))
-    demands = tuple(Demand(one, cpus, each_weight) for one in busy)
+    quota = seen[-1].quota_cpus
+    # Those that want most of it get most of it.
+    most = [1.0 if quota is None else min(1.0, quota * one / sum(busy)) for one in busy]
+    demands = tuple(Demand(one, cpus, each_weight, limit) for one, limit in zip(busy, most, strict=True))
     return _Member(name, demands, live_factor(guest.kind), None if isinstance(measured, Absent) else measured)
 
 

@@ -3,15 +3,17 @@
 from datetime import datetime
 
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from stealtime.capacity.exporter.history import HistoryDocument
 from stealtime.capacity.fleet import FleetDocument
 from stealtime.capacity.rules import Verdict
-from stealtime.capacity.severity import severity, short
 from stealtime.capacity.terminal import STYLES
 from stealtime.vocabulary.visible import in_one_line
+
+_TO_SEE_TO: tuple[Verdict, ...] = ("over-committed host", "under-provisioned guest", "not judged")
 
 
 class FleetPage:
@@ -26,19 +28,24 @@ class FleetPage:
         guests = sum(sum(one.guests.values()) for one in hosts)
         count = "1 host" if len(hosts) == 1 else f"{len(hosts)} hosts"
         yield Text(f"{count}, {crowded} over-committed; {guests} guests\n")
-        table = _table(("host", "verdict", "guests", "of them", "worst guest", "watched until"), right=("guests",))
-        for one in hosts:
-            known = sorted(one.guests, key=severity)
-            of_them = ", ".join(f"{one.guests[verdict]} {short(verdict)}" for verdict in known)
+        yield self._table()
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options, self._table())
+
+    def _table(self) -> Table:
+        columns = ("guests", "over-committed", "under-provisioned", "not judged")
+        table = _table(("host", "verdict", *columns, "worst guest", "watched until"), right=columns)
+        for one in self._document.hosts:
             table.add_row(
                 _name(one.host_name or one.source),
                 Text(one.verdict, STYLES[one.verdict]),
                 Text(str(sum(one.guests.values()))),
-                Text(of_them),
+                *(Text(str(one.guests.get(verdict, 0))) for verdict in _TO_SEE_TO),
                 _name(one.worst_guest or ""),
                 Text("" if one.ended_at is None else _minute(one.ended_at)),
             )
-        yield table
+        return table
 
 
 class HistoryPage:
@@ -54,28 +61,33 @@ class HistoryPage:
             f": {_minute(document.first)} to {_minute(document.last)}, "
             f"{document.watched_s / 3600:.1f} h of it were watched\n",
         )
+        yield self._table()
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options, self._table())
+
+    def _table(self) -> Table:
         table = _table(
             ("", "over-committed", "under-provisioned", "not judged", "stretch", "crowded", "worst hour"),
             right=("over-committed", "under-provisioned", "not judged", "stretch", "crowded"),
         )
-        shown: tuple[Verdict, ...] = ("over-committed host", "under-provisioned guest", "not judged")
-        for one in document.subjects:
+        for one in self._document.subjects:
             worst = "" if one.worst_hour is None else f"{_minute(one.worst_hour)} ({one.worst_hour_percent:.0f} %)"
             table.add_row(
                 _name(one.name),
-                *(Text(f"{one.verdict_percent.get(verdict, 0.0):.0f} %") for verdict in shown),
+                *(Text(f"{one.verdict_percent.get(verdict, 0.0):.0f} %") for verdict in _TO_SEE_TO),
                 Text("" if one.stretch is None else f"{one.stretch:.2f}"),
                 Text("" if one.crowded_percent is None else f"{one.crowded_percent:.0f} %"),
                 Text(worst),
             )
-        yield table
+        return table
 
 
 def _table(names: tuple[str, ...], right: tuple[str, ...]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in names:
         justify: JustifyMethod = "right" if name in right else "left"
-        table.add_column(name, justify=justify, no_wrap=name != "of them")
+        table.add_column(name, justify=justify, no_wrap=True)
     return table
 
 

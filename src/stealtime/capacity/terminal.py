@@ -91,9 +91,9 @@ def _line(subject: SubjectDocument) -> Text:
 
 
 def _named(subject: SubjectDocument) -> str:
-    return (
-        "host" if subject.kind == "host" else f"guest {in_one_line(subject.name)} ({subject.kind}, pid {subject.pid})"
-    )
+    if subject.kind == "host":
+        return "host"
+    return f"guest {in_one_line(subject.name)} ({subject.kind}, pid {subject.pid})"
 
 
 def _lines(subject: SubjectDocument) -> Iterator[str]:

@@ -153,13 +153,13 @@ def _verdicts_of(names: "Sequence[str]") -> "list[Verdict]":
 def _show_fleet(paths: "Sequence[Path]", fail_on: "Sequence[Verdict]", *, as_json: bool) -> "Never":
     from stealtime.capacity.fleet import fleet_exit_code, read_fleet
     from stealtime.capacity.tables import FleetPage
-    from stealtime.cli.output import data_console, print_document
+    from stealtime.cli.output import print_document, print_table
 
     fleet = read_fleet(paths)
     if as_json:
         print_document(fleet)
     else:
-        data_console().print(FleetPage(fleet))
+        print_table(FleetPage(fleet))
     raise typer.Exit(fleet_exit_code(fleet, fail_on))
 
 
@@ -170,7 +170,7 @@ def _show_history(folder: Path, last: str, *, as_json: bool) -> "Never":
     from stealtime.capacity.exporter.history import make_history
     from stealtime.capacity.exporter.kept import read_kept
     from stealtime.capacity.tables import HistoryPage
-    from stealtime.cli.output import data_console, print_document
+    from stealtime.cli.output import print_document, print_table
 
     last_ns = duration_of("--last", last)
     assert last_ns is not None  # noqa: S101 - it has a default
@@ -178,5 +178,5 @@ def _show_history(folder: Path, last: str, *, as_json: bool) -> "Never":
     if as_json:
         print_document(document)
     else:
-        data_console().print(HistoryPage(document))
+        print_table(HistoryPage(document))
     raise typer.Exit

@@ -6,6 +6,7 @@ What a verdict on some minutes needs is in samples of five seconds; what happens
 """
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -78,6 +79,9 @@ class Exporter:
         self._began_s = self._fresh_s = time.monotonic()
         self._exported: Exported | None = None
         self._predicting = Predicting(order.changes, order.proc)
+        # Who asks does so in a thread of his own.
+        self._lock = threading.Lock()
+        self._text: bytes | None = None
         self._keeper = None if order.keep is None else Keeper(order.keep)
         self._kept_s = self._began_s
         self._kept: dict[tuple[int, int], _Summed] = {}
@@ -88,11 +92,18 @@ class Exporter:
             self._keeper.close()
 
     def read_second(self) -> None:
-        self._seconds.read(time.monotonic_ns())
-        self._fresh_s = time.monotonic()
+        """Read what is read each second."""
+        with self._lock:
+            self._seconds.read(time.monotonic_ns())
+            self._fresh_s = time.monotonic()
+            self._text = None
 
     def read_all(self) -> Snapshot | None:
         """Read everything, and judge if it is time; None the first time."""
+        with self._lock:
+            return self._read_all()
+
+    def _read_all(self) -> Snapshot | None:
         sample = self._collector.sample()
         before, self._before = self._before, sample
         self._seconds.follow(self._collector.threads())
@@ -152,20 +163,28 @@ class Exporter:
             )
 
     def blame(self, neighbours: Neighbours) -> None:
-        self._state.blame(neighbours)
-        if self._blamed is not None:
-            waited_s = {
-                seen.guest.name: sum(one.wait_ns for one in seen.vcpus.values()) / 1e9
-                for seen in self._seconds.guests.values()
-            }
-            self._blamed.add(neighbours, waited_s)
+        """Take what a window of the trace told."""
+        with self._lock:
+            self._state.blame(neighbours)
+            if self._blamed is not None:
+                waited_s = {
+                    seen.guest.name: sum(one.wait_ns for one in seen.vcpus.values()) / 1e9
+                    for seen in self._seconds.guests.values()
+                }
+                self._blamed.add(neighbours, waited_s)
 
     def render(self) -> bytes | None:
-        """Give the text for Prometheus; None where nothing fresh is known."""
-        exported = self._exported
-        if exported is None or time.monotonic() - self._fresh_s > STALE_S:
-            return None
-        return write(families(exported))
+        """Give the text for Prometheus; None where nothing fresh is known.
+
+        Whoever asks again within the second gets the same text: nobody can take the exporter's CPU by asking.
+        """
+        with self._lock:
+            exported = self._exported
+            if exported is None or time.monotonic() - self._fresh_s > STALE_S:
+                return None
+            if self._text is None:
+                self._text = write(families(exported))
+            return self._text
 
     def _add_others(self, use: Use) -> None:
         self._others = {key: self._more(self._others.get(key), one, use.elapsed_s) for key, one in use.guests.items()}
@@ -232,7 +251,7 @@ async def export(order: Export, on_ready: Callable[[str], None] = lambda _: None
         on_ready(f"metrics: {address}")
         if (hidden := hidden_processes(order.proc)) is not None:
             on_ready(f"{hidden}; run it as root")
-        tracing = asyncio.create_task(_follow(collector, exporter)) if order.trace else None
+        tracing = asyncio.create_task(_follow(collector, exporter, on_ready)) if order.trace else None
         try:
             turns, second = Turns(1.0), 0
             while True:
@@ -248,8 +267,16 @@ async def export(order: Export, on_ready: Callable[[str], None] = lambda _: None
                     await tracing
 
 
-async def _follow(collector: Collector, exporter: Exporter) -> None:
+async def _follow(collector: Collector, exporter: Exporter, tell: Callable[[str], None]) -> None:
     # What reads traces takes 0.3 s and 60 MB to load: only where it was asked for.
     from stealtime.capacity.watch.following import follow_neighbours
 
-    await follow_neighbours(collector, exporter.blame)
+    told: set[str] = set()
+
+    def take(window: Neighbours) -> None:
+        exporter.blame(window)
+        if window.absent is not None and window.absent.absent not in told:
+            told.add(window.absent.absent)
+            tell(f"neighbours: not known, because {window.absent.absent}")
+
+    await follow_neighbours(collector, take)

@@ -19,6 +19,8 @@ LOOPBACK = "127.0.0.1"
 _HIGHEST_PORT = 65535
 _MOST_CONNECTIONS = 8
 _PATIENCE_S = 5.0
+_POLL_S = 0.2
+"""How soon it notices that it is to end."""
 _PATHS = ("/metrics", "/")
 Render = Callable[[], bytes | None]
 """Gives the text of the metrics; None while there are none yet."""
@@ -55,7 +57,7 @@ def serving(render: Render, address: tuple[str, int]) -> Iterator[str]:
         hint = "choose another port" if error.errno == errno.EADDRINUSE else "choose an address of this host"
         why = error.strerror or error
         raise StealtimeError(f"metrics cannot be served at {host}:{port}: {why}", hint=hint) from error
-    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=[_POLL_S], name="metrics", daemon=True)
     thread.start()
     try:
         named = f"[{host}]" if ":" in host else host

@@ -1,9 +1,9 @@
 """What one more guest, or one less, does to the stretch of every guest and to the pressure on the host; pure.
 
-What each virtual CPU would do alone follows from its counters: it ran for a share r of the time and waited for a share
-w, and its quota held it back for a share q, so it slept for 1 - r - w - q. The queueing network (:mod:`network`) says how all fare
-beside each other, now and then. What is told is the *measured* stretch now times what the network says of the change:
-so an error that it makes now does not count twice, and where nothing changes nothing is predicted to change.
+What each virtual CPU would do alone follows from its counters: it ran for a share r of the time, waited for a share w,
+and its quota held it back for a share q, so it slept for 1 - r - w - q. The queueing network (:mod:`network`) says how
+all fare beside each other, now and then. What is told is the *measured* stretch now times what the network says of the
+change: so an error that it makes now does not count twice, and where nothing changes nothing is predicted to change.
 """
 
 import math

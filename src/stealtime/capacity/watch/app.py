@@ -173,6 +173,7 @@ class WatchApp(App[None]):
             self._order.sort(self._rows(), by)
             self._is_sorted = True
             self._refresh()
+            self.query_one(GuestTable).move_cursor(row=0)
 
     def action_pause(self) -> None:
         self._is_paused = not self._is_paused

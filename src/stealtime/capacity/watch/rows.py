@@ -14,6 +14,9 @@ from stealtime.vocabulary.readings import Absent
 Key = tuple[int, int]
 """``Guest.key``."""
 
+_LEAST_WANTED_PERCENT = 1.0
+"""Who wants less is idle: one wait of a millisecond in a second would be a stretch of ten."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -29,7 +32,7 @@ class Row:
     wait_percent: float | None
     """Likewise, without its quota."""
     stretch: float | None
-    """(run + wait) / run: how much longer its work takes than if it never waited for a CPU."""
+    """(run + wait) / run: how much longer its work takes than if it never waited for a CPU; None of one that idles."""
     wait_per_dispatch_ns: float | None
     """Of the virtual CPU that waits longest each time."""
     emulator_percent: float | None
@@ -53,7 +56,7 @@ def row_of(key: Key, use: GuestUse, snapshot: Snapshot) -> Row:
         vcpus=len(use.vcpus),
         run_percent=run,
         wait_percent=wait,
-        stretch=(run + wait) / run if run > 0 else None,
+        stretch=(run + wait) / run if run > 0 and run + wait >= _LEAST_WANTED_PERCENT else None,
         wait_per_dispatch_ns=max((one for one in each if not isinstance(one, Absent)), default=None),
         emulator_percent=sum(known) if known else None,
     )

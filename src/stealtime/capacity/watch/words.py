@@ -169,7 +169,7 @@ def page(snapshot: Snapshot, key: Key, width: int) -> Text:
             )
         )
     others = [f"{name} {percent(run_percent(one))}" for name, one in (("emulator", use.emulator), ("I/O", use.io))]
-    lines += [Text(", ".join(others)), Text(), *why(snapshot, key), Text(), *neighbours(snapshot, guest.name)]
+    lines += [Text(", ".join(others)), Text(), *neighbours(snapshot, guest.name), Text(), *why(snapshot, key)]
     return Text("\n").join(lines)
 
 

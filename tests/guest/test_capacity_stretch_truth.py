@@ -70,6 +70,7 @@ async def work(machine: Machine, folder: Path, trial: int) -> Worked:
     request = RunTrial(
         trial=trial, probe=WORK, cpus=list(machine.measured_cpus), priority=0, duration_ns=round(WORK_S * 1e9)
     )
+    await asyncio.to_thread(folder.mkdir, exist_ok=True)
     result = await machine.connection.run_trial(request, folder, deadline_s=WORK_S + 30, needs=("iterations",))
     with pa.ipc.open_stream(result.tables["iterations"]) as stream:
         rows = stream.read_all()
@@ -85,6 +86,17 @@ async def used(collector: Collector) -> Use:
     before = collector.sample()
     await asyncio.sleep(WORK_S - 2 * SETTLE_S)
     return between(before, collector.sample())
+
+
+async def together_on(
+    machines: list[Machine], folder: Path, trial: int, collector: Collector
+) -> tuple[list[Worked], Use]:
+    """Let all work at once, and read their counters meanwhile."""
+    watching = asyncio.create_task(used(collector))
+    done = await asyncio.gather(
+        *(work(one, folder / f"{trial}-{number}", trial) for number, one in enumerate(machines))
+    )
+    return list(done), await watching
 
 
 def held(live: list[float], inside: list[float]) -> str:
@@ -112,10 +124,7 @@ async def test_the_live_stretch_of_a_guest_is_that_of_the_work_in_it(
         collector.sample()
         for turn in range(ROUNDS):
             alone = [await work(one, tmp_path / "alone", 3 * turn + 1) for one in pair]
-            *together, use = await asyncio.gather(
-                *(work(one, tmp_path / f"together-{number}", 3 * turn + 2) for number, one in enumerate(pair)),
-                used(collector),
-            )
+            together, use = await together_on(pair, tmp_path, 3 * turn + 2, collector)
             for key, number in ours(collector, *pair).items():
                 stretch = stretch_of([use.guests[key]])
                 assert not isinstance(stretch, Absent), stretch.absent
@@ -140,9 +149,9 @@ async def test_the_kernels_counts_of_a_native_task_are_its_stretch(tmp_path: Pat
             together = await asyncio.gather(
                 *(work(one, tmp_path / f"together-{number}", 3 * turn + 2) for number, one in enumerate(pair))
             )
-            for number, one in enumerate(together):
-                live[number].append((one.cpu_s + one.wait_s) / one.cpu_s)
-                inside[number].append(one.iteration_s / alone[number].iteration_s)
+            for number, worked in enumerate(together):
+                live[number].append((worked.cpu_s + worked.wait_s) / worked.cpu_s)
+                inside[number].append(worked.iteration_s / alone[number].iteration_s)
     for one, other in zip(live, inside, strict=True):
         assert not held(one, other), held(one, other)
 
@@ -155,9 +164,7 @@ async def test_what_one_more_guest_does_is_predicted_before_it_comes(
         newcomer = await stack.enter_async_context(guest(tmp_path / "newcomer", "uml", 100))
         collector = stack.enter_context(Collector())
         collector.sample()
-        *_, before = await asyncio.gather(
-            *(work(one, tmp_path / f"before-{number}", 1) for number, one in enumerate(pair)), used(collector)
-        )
+        _, before = await together_on(pair, tmp_path, 1, collector)
         mine = ours(collector, *pair, newcomer)
         own = {key: one for key, one in before.guests.items() if mine.get(key) in (0, 1)}
         seen = [Use(before.elapsed_s, before.cpus, before.memory_available_percent, {}, own)] * 10
@@ -165,10 +172,7 @@ async def test_what_one_more_guest_does_is_predicted_before_it_comes(
         node = node_of(seen, dict.fromkeys(own, 1.0), names)
         assert isinstance(node, Node)
         outlook = node.with_more(Addition("1vcpu", 1, 1.0, 100, frozenset({MEASURED_CPU})))
-        *_, after = await asyncio.gather(
-            *(work(one, tmp_path / f"after-{number}", 2) for number, one in enumerate([*pair, newcomer])),
-            used(collector),
-        )
+        _, after = await together_on([*pair, newcomer], tmp_path, 2, collector)
     for key, name in names.items():
         predicted, came = outlook.stretch[name], stretch_of([after.guests[key]])
         record_property(name, (predicted, came))

@@ -47,13 +47,12 @@ def test_on_an_idle_host_one_more_takes_nothing_from_anybody() -> None:
 
 
 def test_busy_guests_have_the_stretch_of_their_shares() -> None:
-    one_cpu = {"cpus": [0]}
-    calm = node(host(guest("web", run=[100.0], **one_cpu), busy=(100.0, 0.0)))
+    calm = node(host(guest("web", run=[100.0], cpus=[0]), busy=(100.0, 0.0)))
     assert calm.now().pressure == pytest.approx(0.0)
     more = calm.with_more(read_addition("1vcpu,busy=100%,cpus=0", CPUS))
     assert {name: value(one) for name, one in more.stretch.items()} == pytest.approx({"web": 2.0, "added": 2.0})
     assert more.pressure == pytest.approx(0.5)
-    pair = node(host(*(guest(name, run=[50.0], wait=[50.0], **one_cpu) for name in "ab"), busy=(100.0, 0.0)))
+    pair = node(host(*(guest(name, run=[50.0], wait=[50.0], cpus=[0]) for name in "ab"), busy=(100.0, 0.0)))
     assert pair.now().pressure == pytest.approx(0.5)
     assert value(pair.now().stretch["a"]) == pytest.approx(2.0)
     assert value(pair.without("b").stretch["a"]) == pytest.approx(1.0)

@@ -135,7 +135,8 @@ def _kind(demand: Demand) -> tuple[tuple[int, ...], float]:
 def _all_states(count: int) -> "NDArray[np.bool_]":
     import numpy as np
 
-    return (np.arange(2**count)[:, None] >> np.arange(count)) & 1 == 1
+    states: NDArray[np.bool_] = (np.arange(2**count)[:, None] >> np.arange(count)) & 1 == 1
+    return states
 
 
 def _mean_given(

@@ -11,8 +11,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 RuleName = Literal["ratio", "equal_ratio", "figure"]
-"""``ratio``: of two maxima, whose machines may differ from ours; ``equal_ratio``: of two times that are no maxima, to be
-the same as ours; ``figure``: itself."""
+"""``ratio``: of two maxima, whose machines may differ from ours; ``equal_ratio``: of two times that are no maxima, and
+ours is to be the same; ``figure``: itself."""
 ClaimKind = Literal["machines", "scenarios", "figures"]
 
 _NS_A_UNIT = {"us": 1000.0, "count": 1.0}

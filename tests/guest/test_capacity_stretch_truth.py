@@ -146,8 +146,8 @@ async def test_the_live_stretch_of_a_guest_is_that_of_the_work_in_it(
     record_property("live", live)
     record_property("inside", inside)
     assert [len(one) for one in live] == [ROUNDS, ROUNDS]
-    for one, other in zip(live, inside, strict=True):
-        assert not held(one, other), held(one, other)
+    for told, worked in zip(live, inside, strict=True):
+        assert not held(told, worked), held(told, worked)
 
 
 async def test_the_kernels_counts_of_a_native_task_are_its_stretch(tmp_path: Path) -> None:
@@ -165,8 +165,8 @@ async def test_the_kernels_counts_of_a_native_task_are_its_stretch(tmp_path: Pat
             for number, worked in enumerate(together):
                 live[number].append(worked.stretch)
                 inside[number].append(worked.iteration_s / (alone[number].iteration_s / alone[number].stretch))
-    for one, other in zip(live, inside, strict=True):
-        assert not held(one, other), held(one, other)
+    for told, its_own in zip(live, inside, strict=True):
+        assert not held(told, its_own), held(told, its_own)
 
 
 async def test_what_one_more_guest_does_is_predicted_before_it_comes(

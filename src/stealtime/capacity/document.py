@@ -11,6 +11,7 @@ from stealtime.capacity.counters.monitor import MonitorGained
 from stealtime.capacity.figures import SubjectFigures
 from stealtime.capacity.guests.identity import Identity
 from stealtime.capacity.judgement import Evidence
+from stealtime.capacity.prediction.document import PredictionDocument
 from stealtime.capacity.rules import Verdict
 from stealtime.capacity.severity import severity
 from stealtime.vocabulary.errors import ExitCode
@@ -153,6 +154,8 @@ class AdviceDocument(Model):
     guests: list[SubjectDocument]
     """The worst first."""
     notes: list[str]
+    prediction: PredictionDocument | None = None
+    """How guests fare now, and after each change that was asked for; null in a document without counters."""
 
 
 @dataclass(frozen=True)

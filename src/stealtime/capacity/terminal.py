@@ -8,8 +8,10 @@ from rich.text import Text
 
 from stealtime.capacity.document import AdviceDocument, SubjectDocument
 from stealtime.capacity.judgement import Evidence
+from stealtime.capacity.prediction.terminal import PredictionPage
 from stealtime.capacity.rules import Verdict
 from stealtime.capacity.severity import counted
+from stealtime.vocabulary.readings import Value
 from stealtime.vocabulary.visible import in_one_line
 
 STYLES: dict[Verdict, str] = {
@@ -54,6 +56,9 @@ class AdvicePage:
                 yield _line(guest)
         if document.guests and not self._details:
             yield Text("\n--details tells the evidence of each, and what to change", style="dim")
+        if document.prediction is not None and document.guests:
+            yield Text()
+            yield PredictionPage(document.prediction)
         subjects = (host, *document.guests) if self._details else (host,)
         quoted = {one.rule.id: one.rule for one in subjects if one.rule is not None}
         for rule in quoted.values():
@@ -77,6 +82,9 @@ def _line(subject: SubjectDocument) -> Text:
     else:
         decided = describe(subject.evidence[0]) if subject.evidence else subject.rule.why
     line = Text.assemble((_named(subject), "bold"), ": ", (subject.verdict, STYLES[subject.verdict]))
+    stretch = subject.figures.get("stretch")
+    if isinstance(stretch, Value):
+        line.append(f", stretch {stretch.value:.2f}")
     if decided:
         line.append(f", {decided}")
     line.no_wrap, line.overflow = True, "ellipsis"

@@ -42,6 +42,22 @@ def advise(
     print_rules: Annotated[
         bool, typer.Option("--print-rules", help="Print the builtin rules, to change them and give them to --rules.")
     ] = False,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add",
+            metavar="GUEST",
+            help="Also predict what one more guest does to all: 2vcpu,busy=60%, and as wanted weight=200, cpus=0-3, "
+            "count=2, name=web; busy is of each virtual CPU if it never waits; repeatable.",
+        ),
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option("--remove", metavar="NAME", help="Also predict what it is like without a guest; repeatable."),
+    ] = None,
+    remove_each: Annotated[
+        bool, typer.Option("--remove-each", help="Predict that for each guest: which one is best moved away?")
+    ] = False,
     details: Annotated[
         bool, typer.Option("--details", help="Tell the evidence of each guest and what to change, instead of a line.")
     ] = False,
@@ -92,18 +108,29 @@ def advise(
         raise UsageError(f"{more[0]}: files are read with --from only", hint=f"write --from {more[0]}")
     if from_ and history is not None:
         raise UsageError("--from and --history exclude each other", hint="leave one out")
+    if (from_ or history is not None) and (add or remove or remove_each):
+        raise UsageError(
+            "--add and --remove predict for this host, which is not watched with --from or --history",
+            hint="leave one out",
+        )
     if from_:
         _show_fleet([*from_, *(more or [])], verdicts, as_json=json)
     if history is not None:
         _show_history(history, last, as_json=json)
     from stealtime.capacity.document import exit_code
+    from stealtime.capacity.prediction.addition import read_addition
+    from stealtime.capacity.prediction.document import Changes
     from stealtime.capacity.session import Watch, watch_for
     from stealtime.capacity.terminal import AdvicePage
     from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.lab.processors import online_cpus
 
+    changes = Changes([read_addition(text, online_cpus()) for text in add or []], remove or [], remove_each)
     duration_ns, interval_ns = duration_of("--for", duration), duration_of("--interval", interval)
     assert duration_ns is not None and interval_ns is not None  # noqa: S101, PT018 - both have a default
-    watch = Watch(load_rules(rules), interval_ns, guest_view or [], str(rules) if rules else "the builtin rules")
+    watch = Watch(
+        load_rules(rules), interval_ns, guest_view or [], str(rules) if rules else "the builtin rules", changes
+    )
     with message_console().status("reading counters") as status:
         document = watch_for(watch, duration_ns, on_progress=status.update)
     if json:

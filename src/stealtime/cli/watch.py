@@ -1,6 +1,7 @@
 """``stealtime watch``: this host and its guests live, with verdicts and neighbours, or as metrics."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +34,18 @@ def watch(
             "--keep", metavar="FOLDER", help="With --prometheus: keep a day of verdicts there, for `advise --history`."
         ),
     ] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add",
+            metavar="GUEST",
+            help="With --prometheus: also predict what one more guest does, as `advise --add` does; repeatable.",
+        ),
+    ] = None,
+    remove_each: Annotated[
+        bool,
+        typer.Option("--remove-each", help="With --prometheus: also predict the host's pressure without each guest."),
+    ] = False,
     neighbours: Annotated[
         bool | None,
         typer.Option(
@@ -79,7 +92,15 @@ def watch(
         raise UsageError("--once prints and ends, and --prometheus serves until it is ended", hint="leave one out")
     if keep is not None and prometheus is None:
         raise UsageError(f"--keep {keep}: only what serves metrics keeps verdicts", hint="add --prometheus ADDRESS")
+    if (add or remove_each) and prometheus is None:
+        raise UsageError("--add and --remove-each: only metrics have predictions here", hint="take `stealtime advise`")
     if prometheus is not None:
+        from stealtime.capacity.prediction.addition import read_addition
+        from stealtime.capacity.prediction.document import Changes
+        from stealtime.lab.processors import online_cpus
+
+        changes = Changes([read_addition(text, online_cpus()) for text in add or []], remove_each=remove_each)
+        order = replace(order, changes=changes)
         _until_told(_export(order, prometheus, trace=neighbours is True, keep=keep))
         return
     from stealtime.capacity.watch.live import show, show_once
@@ -118,6 +139,7 @@ async def _export(order: "Watch", address: str, *, trace: bool, keep: Path | Non
         trace=trace,
         version=metadata.version("stealtime"),
         keep=keep,
+        changes=order.changes,
     )
 
     def say(line: str) -> None:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stealtime.capacity.collector import PROC, Collector, hidden_processes
@@ -18,11 +18,13 @@ from stealtime.capacity.exporter.blamed import Blamed
 from stealtime.capacity.exporter.exposition import write
 from stealtime.capacity.exporter.families import Exported, OtherTotals, families
 from stealtime.capacity.exporter.kept import Keeper, Line
+from stealtime.capacity.exporter.predicting import Predicting
 from stealtime.capacity.exporter.seconds import GuestSeconds, Seconds
 from stealtime.capacity.exporter.server import serving
 from stealtime.capacity.gather import Turns, spare_the_garbage_collector
 from stealtime.capacity.guests.identity import Identity, identity_of
 from stealtime.capacity.guests.view import GuestViews
+from stealtime.capacity.prediction.document import Changes
 from stealtime.capacity.rules import RuleBook
 from stealtime.capacity.sample import Sample
 from stealtime.capacity.use import GuestUse, Use, between
@@ -52,6 +54,8 @@ class Export:
     version: str
     keep: Path | None = None
     """Where verdicts of the last day are kept."""
+    changes: Changes = field(default_factory=Changes)
+    """Of which it is predicted what they do."""
     proc: Path = PROC
 
 
@@ -74,6 +78,7 @@ class Exporter:
         self._before: Sample | None = None
         self._began_s = self._fresh_s = time.monotonic()
         self._exported: Exported | None = None
+        self._predicting = Predicting(order.changes, order.proc)
         # Who asks does so in a thread of his own.
         self._lock = threading.Lock()
         self._text: bytes | None = None
@@ -120,7 +125,10 @@ class Exporter:
             blamed=self._blamed,
             watched_s=time.monotonic() - self._began_s,
             version=self._order.version,
+            prediction=self._predicting.latest,
         )
+        if snapshot.samples % JUDGE_EVERY_SAMPLES == 0:
+            self._predicting.begin(snapshot.uses, self._collector)
         if self._keeper is not None and snapshot.samples % JUDGE_EVERY_SAMPLES == 0:
             # A disk that is full is no reason to tell nothing any more.
             with suppress(OSError):

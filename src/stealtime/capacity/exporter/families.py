@@ -11,8 +11,10 @@ from stealtime.capacity.counters.parsers import CPU_COLUMNS
 from stealtime.capacity.exporter.blamed import Blamed
 from stealtime.capacity.exporter.exposition import Family, counter, gauge, labels
 from stealtime.capacity.exporter.seconds import GuestSeconds
+from stealtime.capacity.exporter.stretch_families import prediction_families, stretch_families
 from stealtime.capacity.guests.identity import Identity
 from stealtime.capacity.own_cost import cpu_seconds, resident_bytes
+from stealtime.capacity.prediction.document import PredictionDocument
 from stealtime.capacity.rules import Verdict
 from stealtime.capacity.sample import Sample
 from stealtime.capacity.use import TICK_NS, GuestUse
@@ -59,12 +61,17 @@ class Exported:
     watched_s: float
     """Since the exporter began."""
     version: str
+    prediction: PredictionDocument | None = None
+    """None where nothing is to be predicted."""
 
 
 def families(exported: Exported) -> Iterator[Family]:
     yield from _host(exported)
     yield from _guests(exported)
     yield from _vcpus(exported)
+    yield from stretch_families(exported.snapshot)
+    if exported.prediction is not None:
+        yield from prediction_families(exported.prediction)
     if exported.blamed is not None:
         yield from _neighbours(exported.blamed, exported.watched_s)
     yield from _exporter(exported)

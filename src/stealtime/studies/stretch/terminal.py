@@ -18,6 +18,7 @@ def tables(summary: RunSummary) -> RenderableType:
 def _of_work(work: Work) -> RenderableType:
     parts: list[RenderableType] = []
     for told in (work.stretch, work.guests, work.lost, work.predictions, work.provisioning):
-        if told.table.rows:
-            parts += [printed(told.table), *map(Text, told.sentences), Text()]
+        if told.is_shown:
+            heading: list[RenderableType] = [printed(told.table)] if told.table.rows else [Text(told.table.title)]
+            parts += [*heading, *map(Text, told.sentences), Text()]
     return Group(*parts)

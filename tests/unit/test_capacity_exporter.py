@@ -239,7 +239,7 @@ def test_names_and_units_are_prometheus_own(tmp_path: Path) -> None:
     assert {name for name in kinds if name.endswith("_total")} == {
         name for name, kind in kinds.items() if kind == "counter"
     }
-    units = ("_seconds_total", "_bytes", "_info", "_verdict", "_threads", "_dispatches_total")
+    units = ("_seconds_total", "_bytes", "_info", "_verdict", "_threads", "_dispatches_total", "_ratio")
     assert [name for name in kinds if not name.endswith(units)] == []
     assert set(kinds) == set(re.findall(r"^# HELP (\w+) \S", text, re.MULTILINE))
 

@@ -176,7 +176,10 @@ def test_a_host_of_whose_guests_less_than_half_are_known_is_not_judged(odd: int,
     host, _ = verdicts(use([guest("a"), guest("b"), *lost]))
     assert host.verdict == verdict
     if verdict == "not judged":
-        assert host.because == "of 5 guests the waits of 2 are known; guest x0: vcpu_wait_share_percent of vCPU 0: withheld"
+        assert (
+            host.because
+            == "of 5 guests the waits of 2 are known; guest x0: vcpu_wait_share_percent of vCPU 0: withheld"
+        )
 
 
 def test_threads_that_move_a_guests_data_and_wait_are_its_hosts_fault() -> None:

@@ -33,7 +33,7 @@ def host_wait_percent(use: GuestUse, number: int) -> Figure:
     CPU yet. While it waits for others, they use a CPU on which it may run: it cannot have waited for them for longer.
     """
     wait_percent = net_wait_percent(use, use.vcpus[number])
-    if use.others_run_percent is None:
+    if use.others_run_percent is None or isinstance(wait_percent, Absent):
         return wait_percent
     if isinstance(use.others_run_percent, Absent):
         return use.others_run_percent

@@ -225,8 +225,10 @@ def _gained(before: _Summed | None, after: _Summed | None) -> _Summed:
 def _net_share(use: GuestUse) -> float:
     """Give how much of a guest's waiting its quota did not take; kernels count that as waiting, too."""
     waited = sum(one.wait_percent for one in use.vcpus.values())
-    if waited <= 0 or isinstance(use.throttled_percent, Absent):
+    if waited <= 0:
         return 1.0
+    if isinstance(use.throttled_percent, Absent):
+        return 0.0  # nobody knows how much of it is the host's
     return max(0.0, 1 - use.throttled_percent * len(use.vcpus) / waited)
 
 

@@ -87,7 +87,7 @@ class Seconds:
             known.pop(tid).file.close()
         for tid in vcpus.keys() - known.keys():
             # Those of User-Mode Linux are processes of their own.
-            process = guest.pid if guest.kind == "qemu" else tid
+            process = tid if guest.kind == "uml" else guest.pid
             try:
                 file = self._files.open(f"{self._proc}/{process}/task/{tid}/schedstat")
             except OSError:
@@ -115,7 +115,11 @@ class Seconds:
             for thread in threads.values():
                 descriptor = thread.file.descriptor
                 try:
-                    text = thread.file.read() if descriptor is None else pread(descriptor, _SCHEDSTAT_BYTES, 0)
+                    text = (
+                        thread.file.read_short(_SCHEDSTAT_BYTES)
+                        if descriptor is None
+                        else pread(descriptor, _SCHEDSTAT_BYTES, 0)
+                    )
                 except OSError:
                     continue  # it has ended, which is found out when its guest is looked at again
                 if text == thread.text:

@@ -45,7 +45,9 @@ def row_of(key: Key, use: GuestUse, snapshot: Snapshot) -> Row:
     if use.unreadable is not None or not use.vcpus:
         return Row(key, use.guest.name, verdict, len(use.vcpus), None, None, None, None, None)
     run = sum(one.run_percent for one in use.vcpus.values())
-    wait = sum(net_wait_percent(use, one) for one in use.vcpus.values())
+    waits = [net_wait_percent(use, one) for one in use.vcpus.values()]
+    known_waits = [one for one in waits if not isinstance(one, Absent)]
+    wait = sum(known_waits) if len(known_waits) == len(waits) else None
     each = [one.wait_per_dispatch_ns for one in use.vcpus.values()]
     others = [run_percent(one) for one in (use.emulator, use.io)]
     known = [one for one in others if not isinstance(one, Absent)]
@@ -56,10 +58,14 @@ def row_of(key: Key, use: GuestUse, snapshot: Snapshot) -> Row:
         vcpus=len(use.vcpus),
         run_percent=run,
         wait_percent=wait,
-        stretch=(run + wait) / run if run > 0 and run + wait >= _LEAST_WANTED_PERCENT else None,
+        stretch=None if wait is None else _stretch(run, wait),
         wait_per_dispatch_ns=max((one for one in each if not isinstance(one, Absent)), default=None),
         emulator_percent=sum(known) if known else None,
     )
+
+
+def _stretch(run: float, wait: float) -> float | None:
+    return (run + wait) / run if run > 0 and run + wait >= _LEAST_WANTED_PERCENT else None
 
 
 def _descending(figure: float | None) -> tuple[bool, float]:

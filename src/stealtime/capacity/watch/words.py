@@ -86,7 +86,9 @@ def waits(uses: Sequence[Use], key: Key, vcpu: int | None) -> list[float | None]
             history.append(None)
         else:
             chosen = one.vcpus.values() if vcpu is None else [one.vcpus[vcpu]]
-            history.append(max(net_wait_percent(one, threads) for threads in chosen))
+            waited = [net_wait_percent(one, threads) for threads in chosen]
+            known = [figure for figure in waited if not isinstance(figure, Absent)]
+            history.append(max(known, default=None))
     return history
 
 

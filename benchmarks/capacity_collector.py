@@ -23,11 +23,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
 from fabricated_guests import FabricatedProc, FabricatedThread
 
 from stealtime.capacity.collector import PROC, Collector
-from stealtime.capacity.figures import Series
 from stealtime.capacity.gather import spare_the_garbage_collector
 from stealtime.capacity.rules import load_rules
 from stealtime.capacity.use import Use, between
-from stealtime.capacity.watch.metrics import Metrics
 from stealtime.capacity.watch.state import State
 
 GUESTS = 100
@@ -70,10 +68,10 @@ def made_up() -> Iterator[tuple[Path, Callable[[], None]]]:
 
 
 @contextmanager
-def real() -> Iterator[tuple[Path, Callable[[], None]]]:
+def real(guests: int = GUESTS) -> Iterator[tuple[Path, Callable[[], None]]]:
     processes = []
     try:
-        for number in range(GUESTS):
+        for number in range(guests):
             argv = [
                 "qemu-system-x86_64",
                 "-S",
@@ -96,9 +94,8 @@ def real() -> Iterator[tuple[Path, Callable[[], None]]]:
 
 def measure(name: str, proc: Path, turn: Callable[[], None], samples: int, profile: bool) -> bool:
     profiler = cProfile.Profile() if profile else None
-    costs_ms, judging_ms, uses = [], [], []
-    state, metrics = State(load_rules()), Metrics()
-    Series(range(20), float).interval(95.0)  # loads scipy, once
+    costs_ms, judging_ms = [], []
+    state = State(load_rules())
     with Collector(proc) as collector:
         for _ in range(6):  # until every process has been looked at and every file is open
             before = collector.sample()
@@ -116,20 +113,13 @@ def measure(name: str, proc: Path, turn: Callable[[], None], samples: int, profi
                 profiler.disable()
             costs_ms.append(1000 * (time.process_time() - began))
             before = after
-            uses.append(use)
             judging_ms.append(cost_ms(state, use))
-        snapshot = state.take(uses[-1])
-        began = time.process_time()
-        metrics.show(snapshot)
-        series = sum(len(family.samples) for family in metrics.collect())
-        scrape_ms = 1000 * (time.process_time() - began)
     percent = statistics.mean(costs_ms) / 10
     share = f"{percent:.2f} % of one CPU"
     spread = f"({min(costs_ms):.2f}-{max(costs_ms):.2f})"
     print(f"{name}: {len(before.guests)} guests, {threads} threads, {samples} readings a second apart")
     print(f"  reading: mean {statistics.mean(costs_ms):.2f} ms {spread}, {share}")
     print(f"  verdicts on the last minute: {statistics.mean(judging_ms):.1f} ms a second on average")
-    print(f"  metrics: {scrape_ms:.1f} ms for {series} series")
     print(f"  a turn of an empty loop: {turn_ns():.1f} ns")
     if profiler is not None:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(15)

@@ -1,8 +1,9 @@
 """How far from the truth is the predicted stretch of work that shares CPUs with other work?
 
-Measures mixes of co-located work, natively in CPU groups and in guests of User-Mode Linux, each piece of work alone and
-all of them together. On some mixes intervals are found, on the others all models are judged. What was measured stays
-in a file: what is there is not measured again, so an interrupted run goes on with the next pool.
+Measures mixes of co-located work: natively in CPU groups, in guests of User-Mode Linux and in guests under TCG, each
+piece of work alone just before or after the mix. On some mixes intervals are found, on the others all models are
+judged, beside simple baselines and the error that a perfect model would have. Without ``--measure`` the recording is
+judged; an interrupted measuring goes on with the next mix.
 """
 
 import argparse
@@ -12,16 +13,18 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from co_located.judging import cases
+from co_located.live import live_cases
 from co_located.measuring import Effort, measure_pool
-from co_located.mixes import POOLS, Role, mixes
-from co_located.verdict import document, tables, toml_of
+from co_located.mixes import POOLS, Mix, Pool, Role, mixes
+from co_located.verdict import document, live_toml_of, tables, toml_of
 
+from stealtime.capacity.prediction.accuracy import FILE as LIVE_FILE
 from stealtime.lab.host import read_host_facts
 from stealtime.lab.processors import read_cpu_sets
 from stealtime.studies.stretch.analysis.accuracy import FILE
@@ -29,9 +32,9 @@ from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Value
 
 DATA = Path(__file__).parent / "co_located" / "measured.jsonl"
-COUNTS: Mapping[Role, int] = {"calibration": 8, "held-out": 8}
+COUNTS: Mapping[Role, int] = {"calibration": 6, "held-out": 6}
 """Mixes of each pool."""
-EFFORT = Effort(mix_s=1.3, alone_s=0.5, alone_times=3, repetitions=3)
+EFFORT = Effort(window_s=5.0, repetitions=2)
 
 
 def lines_of(data: Path) -> list[dict[str, Any]]:
@@ -45,46 +48,70 @@ def machine() -> str:
     )
 
 
-def measure(data: Path) -> None:
-    """Measure the pools that the file does not hold yet."""
+def in_turn(pool: Pool) -> list[tuple[Mix, int]]:
+    """Give a pool's mixes with the number of each repetition: the roles in turn, all mixes before any again."""
+    drawn = mixes(pool, COUNTS)
+    roles = [[one for one in drawn if one.role == role] for role in COUNTS]
+    return [
+        (mix, repetition)
+        for repetition in range(1, EFFORT.repetitions + 1)
+        for turn in zip(*roles, strict=True)
+        for mix in turn
+    ]
+
+
+def append(data: Path, line: Mapping[str, Any]) -> None:
+    """Add a line, in a new file after one that says when and where."""
+    head = {"measured": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine()}
+    with data.open("a") as file:
+        file.writelines(f"{json.dumps(one)}\n" for one in ([line] if file.tell() else [head, line]))
+
+
+async def measure(data: Path, pools: Iterable[Pool]) -> None:
+    """Measure the mixes that the file does not hold yet, each line as soon as it is known."""
     cpus = read_cpu_sets().usable
-    there = {line["pool"] for line in lines_of(data)}
-    for pool in POOLS:
-        if pool.name in there:
+    there = {(line.get("mix"), line.get("repetition")) for line in lines_of(data)}
+    for pool in pools:
+        todo = [(mix, number) for mix, number in in_turn(pool) if (mix.name, number) not in there]
+        if not todo:
             continue
         if pool.cpus > len(cpus):
             raise SystemExit(f"the pool {pool.name} needs {pool.cpus} CPUs, and {len(cpus)} may be used")
         began = time.monotonic()
-        drawn = mixes(pool, COUNTS)
         try:
-            lines = asyncio.run(measure_pool(pool, drawn, cpus[-pool.cpus :], EFFORT))
+            async for line in measure_pool(pool, todo, cpus[-pool.cpus :], EFFORT.window_s):
+                append(data, line)
         except StealtimeError as error:
             raise SystemExit(f"{pool.name}: {error.message}\nhint: {error.hint or 'see stealtime doctor'}") from error
-        head = {"pool": pool.name, "measured": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine()}
-        # Whole or not there: what was interrupted is measured again.
-        with data.open("a") as file:
-            file.writelines(f"{json.dumps(line)}\n" for line in [head, *lines])
-        print(f"{pool.name}: {len(drawn)} mixes in {time.monotonic() - began:.0f} s", file=sys.stderr)
+        print(f"{pool.name}: {len(todo)} blocks in {time.monotonic() - began:.0f} s", file=sys.stderr)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--data", type=Path, default=DATA, help="JSON lines; a new file is measured, default %(default)s"
-    )
+    parser.add_argument("--data", type=Path, default=DATA, help="JSON lines of what was measured, default %(default)s")
+    parser.add_argument("--measure", action="store_true", help="measure what the data lack: about an hour in all")
+    parser.add_argument("--pool", action="append", choices=[pool.name for pool in POOLS], help="only this; repeatable")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the tables")
-    parser.add_argument("--write", action="store_true", help=f"write the errors to the study's {FILE.name}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"write the errors to {FILE.name} of the study and of advise"
+    )
     options = parser.parse_args()
     if not options.data.parent.is_dir():
         parser.error(f"--data {options.data}: there is no folder {options.data.parent}")
-    measure(options.data)
+    if options.measure:
+        pools = [pool for pool in POOLS if options.pool is None or pool.name in options.pool]
+        asyncio.run(measure(options.data, pools))
     lines = lines_of(options.data)
-    heads = [line for line in lines if "machine" in line]
-    found = document(cases([line for line in lines if "guests" in line]))
-    found |= {name: ", ".join(sorted({head[name] for head in heads})) for name in ("measured", "machine")}
+    if not lines:
+        parser.error(f"--data {options.data}: nothing was measured yet (--measure)")
+    blocks = [line for line in lines if "guests" in line]
+    if not {"calibration", "held-out"} <= {line["role"] for line in blocks}:
+        parser.error(f"--data {options.data}: too few mixes are measured to judge by (--measure)")
+    found = document(cases(blocks), live_cases(blocks), blocks) | lines[0]
     print(json.dumps(found, indent=1) if options.json else tables(found))
     if options.write:
         FILE.write_text(toml_of(found))
+        LIVE_FILE.write_text(live_toml_of(found))
     return 0
 
 

@@ -4,15 +4,18 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, geometric_mean, stdev
+from statistics import fmean, geometric_mean, variance
 from typing import Any
 
 from co_located.mixes import PIECES, POOLS, Pool, Role
 from stealtime.studies.stretch.analysis import prediction
 from stealtime.studies.stretch.analysis.model import Guest
-from stealtime.studies.stretch.analysis.sharing import Work, solve_together
+from stealtime.studies.stretch.analysis.sharing import Work, share_out, solve_together
 
 COVERAGE = 0.9
+_DEFAULT_WEIGHT = 100
+_MEAN_OF_ABSOLUTE = math.sqrt(2.0 / math.pi)
+"""The mean absolute error of a normal distribution over its standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +26,14 @@ class Case:
     pool: Pool
     role: Role
     piece: str
-    measured: float
-    """How many times as long as alone an iteration takes: the ratio of geometric means."""
-    spread: float
-    """The relative standard deviation of the rate beside others, over the repetitions."""
+    each: tuple[float, ...]
+    """How many times as long as alone the same work took, in each repetition."""
     predicted: Mapping[str, float | None]
     """By model; None where a model has no answer."""
+
+    @property
+    def measured(self) -> float:
+        return geometric_mean(self.each)
 
     @property
     def kind(self) -> str:
@@ -42,32 +47,30 @@ def cases(lines: Sequence[Mapping[str, Any]]) -> list[Case]:
         lines: What was measured (:mod:`co_located.measuring`).
     """
     pools = {pool.name: pool for pool in POOLS}
-    alone: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     together: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for line in lines:
-        if line["mix"] is None:
-            (one,) = line["guests"].values()
-            alone[line["pool"], one["piece"]].append(one)
-        else:
-            together[line["mix"]].append(line)
+        together[line["mix"]].append(line)
     found = []
     for mix, repetitions in together.items():
         pool = pools[repetitions[0]["pool"]]
         slots = list(repetitions[0]["guests"])
         pieces = [repetitions[0]["guests"][slot]["piece"] for slot in slots]
-        bases = [alone[pool.base.name, piece] for piece in pieces]
-        works = [work_of(piece, base) for piece, base in zip(pieces, bases, strict=True)]
+        works = [
+            work_of(piece, [one["guests"][slot]["alone"] for one in repetitions])
+            for slot, piece in zip(slots, pieces, strict=True)
+        ]
         guests = [pool.guest(int(slot)) for slot in slots]
-        shared = solve_together(works, guests, pool.cpus)
-        for number, slot in enumerate(slots):
-            rates = [one["guests"][slot]["rate_per_s"] for one in repetitions]
-            measured = geometric_mean([one["rate_per_s"] for one in bases[number]]) / geometric_mean(rates)
-            spread = stdev(rates) / fmean(rates) if len(rates) > 1 else 0.0
-            beside = guests[:number] + guests[number + 1 :]
-            predicted = {**naive(works[number], guests[number], beside, pool.cpus), "shared": shared[number]}
-            role: Role = repetitions[0]["role"]
-            found.append(Case(mix, pool, role, pieces[number], measured, spread, predicted))
-    return found
+        predicted = predictions(works, guests, pool.cpus)
+        for slot, piece, models in zip(slots, pieces, predicted, strict=True):
+            each = tuple(
+                one["guests"][slot]["same_s"] / one["guests"][slot]["same_alone_s"]
+                for one in repetitions
+                # Nothing was done both alone and beside the others: the window was too short for this work.
+                if one["guests"][slot]["same_alone_s"] > 0.0
+            )
+            if each:
+                found.append(Case(mix, pool, repetitions[0]["role"], piece, each, models))
+    return with_constant(found)
 
 
 def work_of(piece: str, alone: Sequence[Mapping[str, Any]]) -> Work:
@@ -81,22 +84,58 @@ def work_of(piece: str, alone: Sequence[Mapping[str, Any]]) -> Work:
 
     return Work(
         tasks=tasks,
-        elapsed_s=tasks / geometric_mean([one["rate_per_s"] for one in alone]),
+        elapsed_s=tasks * each("elapsed_s"),
         # Of a guest what it cost the host; natively the tasks are the host's own.
-        cpu_s=tasks * each("cpu_s" if alone[0]["host_run_s"] is None else "host_run_s"),
+        cpu_s=tasks * each("cost_s"),
         io_s=tasks * each("io_asked_s"),
     )
 
 
-def naive(work: Work, itself: Guest, beside: Sequence[Guest], cpus: int) -> dict[str, float | None]:
-    """Give what the simple models say."""
-    rho = prediction.utilization(work.elapsed_s, work.cpu_s, beside, cpus)
-    return {
-        "entitled": prediction.entitled_stretch(work.elapsed_s, work.cpu_s, itself, beside, cpus),
-        "closed": prediction.closed_stretch(itself, beside, cpus),
-        "1/(1-rho^m)": prediction.open_queue_stretch(rho, cpus),
-        "Erlang C": prediction.erlang_c_stretch(rho, cpus),
-    }
+def predictions(works: Sequence[Work], guests: Sequence[Guest], cpus: int) -> list[dict[str, float | None]]:
+    """Give what each model says of each guest of a mix."""
+    shared = solve_together(works, guests, cpus)
+    filled = water_filling(works, guests, cpus)
+    entitled = prediction.entitled_cpus(guests, cpus)
+    found: list[dict[str, float | None]] = []
+    for number, (work, guest) in enumerate(zip(works, guests, strict=True)):
+        beside = [*guests[:number], *guests[number + 1 :]]
+        rho = prediction.utilization(work.elapsed_s, work.cpu_s, beside, cpus)
+        found.append(
+            {
+                "shared": shared[number],
+                "water-filling": filled[number],
+                "entitled": prediction.entitled_stretch(work.elapsed_s, work.cpu_s, guest, beside, cpus),
+                "weight share": min(guest.vcpus, cpus) / entitled[number],
+                "closed": prediction.closed_stretch(guest, beside, cpus),
+                "1/(1-rho^m)": prediction.open_queue_stretch(rho, cpus),
+                "Erlang C": prediction.erlang_c_stretch(rho, cpus),
+            }
+        )
+    return found
+
+
+def water_filling(works: Sequence[Work], guests: Sequence[Guest], cpus: int) -> list[float]:
+    """Share CPUs out by weight among the mean demands: a baseline that knows no queue."""
+    weights = [float(one.vcpus * _DEFAULT_WEIGHT if one.weight is None else one.weight) for one in guests]
+    demands = [work.cpu_s / work.elapsed_s for work in works]
+    quotas = [math.inf if one.quota_percent is None else one.quota_percent / 100.0 for one in guests]
+    given = share_out([min(demand, quota) for demand, quota in zip(demands, quotas, strict=True)], weights, cpus)
+    return [demand / got for demand, got in zip(demands, given, strict=True)]
+
+
+def with_constant(found: Sequence[Case]) -> list[Case]:
+    """Add the simplest baseline: the geometric mean of what calibration mixes of the platform measured."""
+    means = {}
+    for platform in {one.pool.platform for one in found}:
+        known = [one.measured for one in found if one.pool.platform == platform and one.role == "calibration"]
+        means[platform] = geometric_mean(known) if known else None
+    return [
+        Case(
+            one.mix, one.pool, one.role, one.piece, one.each,
+            {**one.predicted, "constant": means[one.pool.platform]},
+        )
+        for one in found
+    ]  # fmt: skip
 
 
 def ratios(found: Iterable[Case], model: str) -> list[float]:
@@ -105,9 +144,34 @@ def ratios(found: Iterable[Case], model: str) -> list[float]:
 
 
 def mape_percent(found: Iterable[Case], model: str) -> float | None:
-    """Give the mean absolute percentage error, in percent of what was measured; None without an answer."""
+    """Give the mean absolute percentage error of the stretch, in percent of what was measured."""
     each = ratios(found, model)
     return 100.0 * fmean(abs(1.0 / one - 1.0) for one in each) if each else None
+
+
+def mae_of_p_points(found: Iterable[Case], model: str) -> float | None:
+    """Give the mean absolute error of P = ideal / actual time, in points of a hundred; None without an answer.
+
+    This is what CloudFormer publishes as 7.8 %: its P is 1 / stretch.
+    """
+    each = [
+        abs(1.0 / predicted - 1.0 / one.measured) for one in found if (predicted := one.predicted[model]) is not None
+    ]
+    return 100.0 * fmean(each) if each else None
+
+
+def noise_floor(found: Sequence[Case]) -> tuple[float, float] | None:
+    """Give the errors that a perfect model would have: repetitions of a mix differ.
+
+    Returns:
+        MAPE of the stretch in percent and MAE of P in points; None where no mix was measured twice.
+    """
+    repeated = [one for one in found if len(one.each) > 1]
+    if not repeated:
+        return None
+    of_logs = fmean(variance(map(math.log, one.each)) / len(one.each) for one in repeated)
+    of_p = fmean(variance(1.0 / each for each in one.each) / len(one.each) for one in repeated)
+    return 100.0 * _MEAN_OF_ABSOLUTE * math.sqrt(of_logs), 100.0 * _MEAN_OF_ABSOLUTE * math.sqrt(of_p)
 
 
 def conformal_factor(calibration: Sequence[float], coverage: float = COVERAGE) -> float | None:

@@ -13,6 +13,8 @@ from pydantic_core import SchemaSerializer, core_schema
 from stealtime.blackout import document as blackout
 from stealtime.campaigns.model import Campaign
 from stealtime.capacity import document as advice
+from stealtime.capacity import fleet
+from stealtime.capacity.exporter import history
 from stealtime.capacity.rules import RuleBook
 from stealtime.check import document as check
 from stealtime.doctor import document as doctor
@@ -106,6 +108,10 @@ DOCUMENTS = {
         ),
         JsonDocument("doctor", doctor.DoctorDocument, doctor.SCHEMA_VERSION),
         JsonDocument("advise", advice.AdviceDocument, advice.SCHEMA_VERSION, "stealtime advise --json"),
+        JsonDocument("advise-from", fleet.FleetDocument, fleet.SCHEMA_VERSION, "stealtime advise --from --json"),
+        JsonDocument(
+            "advise-history", history.HistoryDocument, history.SCHEMA_VERSION, "stealtime advise --history --json"
+        ),
         JsonDocument("blackout", blackout.WatchDocument, blackout.SCHEMA_VERSION, "stealtime blackout --json"),
         JsonDocument("check", check.CheckDocument, check.SCHEMA_VERSION, "stealtime check --json"),
         JsonDocument("analysis", sched.AnalysisDocument, sched.SCHEMA_VERSION, "stealtime sched analyze --json"),

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable, until
+from trace_instances import instances
 from truth import some_of
 from watched_guests import faulting, move, ours, prefer
 
@@ -28,7 +29,7 @@ from stealtime.capacity.judgement import Judgement, judge
 from stealtime.capacity.rules import load_rules
 from stealtime.capacity.sample import GuestSample
 from stealtime.capacity.use import Use, between
-from stealtime.capacity.watch.neighbours import BUFFER_BYTES_PER_CPU, read_neighbours
+from stealtime.capacity.watch.neighbours import buffer_bytes, read_neighbours
 from stealtime.lab.platforms import host_views, registry
 from stealtime.lab.platforms.machine import BootedMachine
 from stealtime.lab.platforms.model import MachineRequest
@@ -296,7 +297,7 @@ async def test_neighbours_are_named_and_nobody_else_is_blamed(
             watched, threads = collector.threads()[key]
             vcpus = {(watched.name, 0): {thread.tid for thread in threads if thread.role == "vcpu"}}
             members = {thread.tid: watched.name for thread in threads}
-            assert await tracer.start(1, TraceRequest(cpus=[], buffer_bytes_per_cpu=BUFFER_BYTES_PER_CPU))
+            assert await tracer.start(1, TraceRequest(cpus=[], buffer_bytes_per_cpu=buffer_bytes(len(CPUS))))
             begin, before, uncounted = time.monotonic(), run_ns(here.pid), not_counted_s(MEASURED_CPU)
             await asyncio.sleep(2.0)
             took_s, inside_s = (run_ns(here.pid) - before) / 1e9, time.monotonic() - begin
@@ -363,7 +364,8 @@ async def test_a_qemu_without_names_and_monitor_is_not_judged() -> None:
     assert "debug-threads=on" in found.unreadable.absent
 
 
-async def test_ctrl_c_ends_watch_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_watch_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -372,19 +374,27 @@ async def test_ctrl_c_ends_watch_and_leaves_nothing(tmp_path: Path) -> None:
         # Until the agent that traces is up, and metrics are served.
         assert await until(lambda: bool(psutil.Process(process.pid).children()) and is_served(port), within_s=60)
         agents = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         assert await until(lambda: process.poll() is not None, within_s=20)
     finally:
         process.kill()
         _, told = process.communicate()
-    assert (process.returncode, told) == (0, b"")
+    assert process.returncode == 0
+    # Where no guest runs there is nobody whose neighbours could be named.
+    assert told.splitlines()[0] == f"metrics: http://127.0.0.1:{port}/metrics".encode()
+    assert b"Traceback" not in told
     assert await until(lambda: not any(agent.is_running() for agent in agents))
+    assert instances_of(agents) == []
     assert os.listdir(tmp_path) == []  # noqa: PTH208
     assert not is_served(port)
 
 
+def instances_of(agents: list[psutil.Process]) -> list[str]:
+    return [name for name in instances() if any(f":{agent.pid}:" in name for agent in agents)]
+
+
 def start_watch(port: int, temporary: Path) -> subprocess.Popen[bytes]:
-    argv = [str(Path(sys.executable).with_name("stealtime")), "watch", "--prometheus", str(port)]
+    argv = [str(Path(sys.executable).with_name("stealtime")), "watch", "--prometheus", str(port), "--neighbours"]
     environment = {**os.environ, "TMPDIR": str(temporary)}
     return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
 
@@ -392,6 +402,6 @@ def start_watch(port: int, temporary: Path) -> subprocess.Popen[bytes]:
 def is_served(port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2) as answer:
-            return b"stealtime_host_cpu_busy_ratio" in answer.read()
+            return b"stealtime_host_cpu_seconds_total" in answer.read()
     except OSError:
         return False

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from known_stalls import known_stalls
 from open_agent import open_agent
+from trace_instances import instances
 from traced_cpu import traced_cpu
 
 from stealtime.lab.platforms.agent_binary import find_agent
@@ -35,17 +36,6 @@ def end(process: "subprocess.Popen[str]") -> tuple[int, dict[str, Any]]:
     assert output, said
     document: dict[str, Any] = json.loads(output)
     return process.returncode, document
-
-
-def instances(begins: str = "stealtime-") -> list[str]:
-    """Give the instances of ours that the kernel has, by a tracefs of our own where none is mounted."""
-    listed = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", "mount -t tracefs none /mnt && ls /mnt/instances"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [name for name in listed.stdout.split() if name.startswith(begins)]
 
 
 @contextmanager

@@ -3,19 +3,20 @@
 import json
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import jsonschema
 import pytest
 from command import Command, make_command
-from rich.console import Console
+from rich.console import Console, RenderableType
 from synthetic_use import guest, use
 from syrupy.assertion import SnapshotAssertion
 
 from stealtime.capacity import session
 from stealtime.capacity.advice import advise
 from stealtime.capacity.collector import Collector
-from stealtime.capacity.document import AdviceDocument, HypervisorDocument, exit_code, make_document
+from stealtime.capacity.document import AdviceDocument, HypervisorDocument, Watched, exit_code, make_document
 from stealtime.capacity.judgement import judge
 from stealtime.capacity.rules import builtin_text, load_rules
 from stealtime.capacity.terminal import AdvicePage
@@ -36,9 +37,8 @@ def document(*uses: Use, notes: tuple[str, ...] = ()) -> AdviceDocument:
     of_host, of_guests = advise(uses, host, guests)
     asked = HypervisorDocument(balloon_bytes=Absent(absent="no monitor"), per_second=Absent(absent="no monitor"))
     hypervisors = {} if not guests or guests[0].guest is None else {guests[0].guest.key: asked}
-    return make_document(
-        of_host, of_guests, hypervisors=hypervisors, elapsed_s=20.0, rules="the builtin rules", notes=notes
-    )
+    watched = Watched("node1", datetime(2026, 11, 27, 12, tzinfo=UTC), 20.0, "the builtin rules", notes)
+    return make_document(of_host, of_guests, watched, hypervisors=hypervisors, identities={})
 
 
 def pair() -> Use:
@@ -48,11 +48,37 @@ def pair() -> Use:
     return use([web, db, lost, guest("calm")], busy=(100.0, 3.0))
 
 
-def test_the_page(snapshot: SnapshotAssertion) -> None:
+def printed(page: RenderableType) -> str:
     with Path("/dev/null").open("w") as nowhere:
         console = Console(width=110, record=True, file=nowhere)
-        console.print(AdvicePage(document(*[pair()] * 20, notes=("a note",))))
-    assert console.export_text() == snapshot
+        console.print(page)
+    return console.export_text()
+
+
+@pytest.mark.parametrize("details", [False, True])
+def test_the_page(snapshot: SnapshotAssertion, details: bool) -> None:
+    assert printed(AdvicePage(document(*[pair()] * 20, notes=("a note",)), details=details)) == snapshot
+
+
+def test_a_summary_comes_first_and_the_worst_guest_before_the_others() -> None:
+    lines = printed(AdvicePage(document(*[pair()] * 20))).splitlines()
+    assert lines[0].startswith("node1: misplaced guests, 4 guests: 1 misplaced, 1 under-provisioned, 1 not")
+    order = [line.split()[1] for line in lines if line.startswith("guest ")]
+    assert order == ["web", "db", "lost", "calm"]
+
+
+def test_a_verdict_to_fail_on_is_a_threshold_and_outweighs_what_is_not_judged() -> None:
+    seen = document(*[pair()] * 20)
+    assert exit_code(seen, ["misplaced guests"]) == 3
+    assert exit_code(seen, ["over-provisioned host"]) == 4
+    assert exit_code(document(*[use([guest("calm")])] * 20), ["over-committed host"]) == 0
+
+
+def test_a_verdict_that_is_none_is_refused(stealtime: Command) -> None:
+    ended = stealtime("advise", "--fail-on", "overcommitted")
+    assert (ended.code, ended.out) == (2, "")
+    assert "--fail-on: 'overcommitted' is no verdict" in ended.err
+    assert "hint: write one of over-committed, misplaced, under-provisioned" in ended.err
 
 
 def test_the_document_keeps_its_schema() -> None:
@@ -102,7 +128,7 @@ def test_a_port_that_is_taken_ends_watch_with_a_hint(stealtime: Command) -> None
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        ended = stealtime("watch", "--once", "--no-neighbours", "--prometheus", str(taken.getsockname()[1]))
+        ended = stealtime("watch", "--prometheus", str(taken.getsockname()[1]))
     assert ended.code == 1
     assert "Address already in use" in ended.err
     assert "hint: choose another port" in ended.err

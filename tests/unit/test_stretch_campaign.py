@@ -16,7 +16,9 @@ from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import Plan, plan
 from stealtime.capacity.recorder import read_rows
 from stealtime.lab.platforms.kvm_counters import CountersGained
+from stealtime.report.claims.judgement import Ours, judge
 from stealtime.report.claims.library import find_published
+from stealtime.report.interval import Interval
 from stealtime.store.model import PlatformRecord
 from stealtime.store.run import Trial, find_run
 from stealtime.studies.stretch.analysis.cell import summarize_cell
@@ -91,13 +93,13 @@ def test_a_campaign_that_is_possible_for_none_of_its_platforms_says_so() -> None
 
 def test_only_the_amount_of_work_and_what_is_not_as_usual_stands_in_the_name_of_a_cell() -> None:
     (cells,) = shorten(find_campaign("stretch")).probes
-    assert [one.stored for one in cells.parameter_sets()] == [{"iterations": 10, "tasks": 8}]
+    assert [one.stored for one in cells.parameter_sets()] == [{"iterations": 16, "tasks": 8}]
     quiet = cells.model_copy(update={"io_mean_ns": "none", "lock_percent": 50})
     (parameters,) = quiet.parameter_sets()
-    assert parameters.stored == {"io_mean_ns": 0, "iterations": 10, "lock_percent": 50, "tasks": 8}
+    assert parameters.stored == {"io_mean_ns": 0, "iterations": 16, "lock_percent": 50, "tasks": 8}
     request = parameters.request({}, 1)
     assert request.model_dump() == {
-        "name": "contend", "tasks": 8, "iterations": 10, "collection_bytes": 1 << 20, "searches": 60, "io_mean_ns": 0,
+        "name": "contend", "tasks": 8, "iterations": 16, "collection_bytes": 1 << 20, "searches": 60, "io_mean_ns": 0,
         "io_spread_percent": 100, "lock_percent": 50, "lock_searches": 1, "seed": 1, "each_iteration": True,
     }  # fmt: skip
 
@@ -192,3 +194,16 @@ def test_the_published_figures_give_the_stretch_that_was_published() -> None:
         "whole": 1.17, "half": 1.63, "overcommitted": 4.11, "weights": 2.56, "reservation": 3.0,
     }  # fmt: skip
     assert all(published.figure(row, "guest") == published.figure(row, "uml") for row in published.rows)
+
+
+def test_a_stretch_agrees_with_a_published_one_only_where_its_interval_says_the_same() -> None:
+    rules = {claims.rule for claims in find_published("hyperv-stretch").claims}
+    assert rules == {"equal_ratio"}
+
+    def verdict(value: float, low: float, high: float) -> str:
+        return judge(4.11, Ours(value, None, None, Interval(value, low, high)), "equal_ratio").verdict
+
+    assert verdict(6.97, 6.1, 7.9) == "disagrees"
+    assert verdict(4.0, 3.9, 4.2) == "agrees"
+    assert verdict(4.0, 3.0, 5.0) == "not judged"
+    assert verdict(4.6, 4.2, 5.0) == "not judged"

@@ -85,6 +85,11 @@ class Collector:
             topology=self._topology,
         )
 
+    @property
+    def hierarchy(self) -> CpuHierarchy | None:
+        """Where CPU groups are; None if there is no cpu controller."""
+        return self._hierarchy
+
     def guests(self) -> dict[tuple[int, int], Guest]:
         """Find the guests that run now, without reading their counters."""
         return self._discovery.find()

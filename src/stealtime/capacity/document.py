@@ -1,14 +1,19 @@
 """What ``stealtime advise --json`` prints."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Self
 
 from stealtime.capacity.advice import Advice
 from stealtime.capacity.blame import Account
 from stealtime.capacity.counters.monitor import MonitorGained
 from stealtime.capacity.figures import SubjectFigures
+from stealtime.capacity.guests.identity import Identity
 from stealtime.capacity.judgement import Evidence
+from stealtime.capacity.prediction.document import PredictionDocument
 from stealtime.capacity.rules import Verdict
+from stealtime.capacity.severity import severity
 from stealtime.vocabulary.errors import ExitCode
 from stealtime.vocabulary.readings import Absent, Model, Reading, Value
 
@@ -87,10 +92,31 @@ class AccountDocument(Model):
         )
 
 
+class IdentityDocument(Model):
+    """Who a guest is, from its QEMU's command line; null is what that does not tell."""
+
+    name: str | None
+    uuid: str | None
+    manager: str | None
+    """``nova``, ``kubevirt``, ``proxmox`` or ``libvirt``."""
+    manager_id: str | None
+    """Proxmox's VMID."""
+
+    @classmethod
+    def of(cls, identity: Identity) -> Self:
+        return cls(
+            name=identity.name or None,
+            uuid=identity.uuid or None,
+            manager=identity.manager or None,
+            manager_id=identity.number or None,
+        )
+
+
 class SubjectDocument(Model):
     """The verdict on the host or on one guest."""
 
     name: str
+    """``host``; of a guest what tells it from all others of this host."""
     kind: str
     """``host``, ``qemu``, ``uml``, or ``kvm`` for any other program that runs a guest under KVM."""
     pid: int | None
@@ -109,48 +135,79 @@ class SubjectDocument(Model):
     """null where nothing is waited for, or it is not known on which CPUs."""
     hypervisor: HypervisorDocument | None = None
     """null for the host, for User-Mode Linux, and for guests that were not there all the time."""
+    identity: IdentityDocument | None = None
+    """Who the guest is to whoever started it; null for the host."""
 
 
 class AdviceDocument(Model):
     """The verdicts."""
 
     schema_version: int
+    host_name: str | None = None
+    """Of this host; null in what older versions wrote."""
+    ended_at: datetime | None = None
+    """When the watching ended."""
     elapsed_s: float
     rules: str
     """Where the rules come from."""
     host: SubjectDocument
     guests: list[SubjectDocument]
+    """The worst first."""
     notes: list[str]
+    prediction: PredictionDocument | None = None
+    """How guests fare now, and after each change that was asked for; null in a document without counters."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What was watched."""
+
+    host_name: str
+    ended_at: datetime
+    elapsed_s: float
+    rules: str
+    """Where the rules come from."""
+    notes: Sequence[str] = ()
 
 
 def make_document(
     host: Advice,
     guests: Sequence[Advice],
+    watched: Watched,
     *,
     hypervisors: Mapping[tuple[int, int], HypervisorDocument],
-    elapsed_s: float,
-    rules: str,
-    notes: Sequence[str],
+    identities: Mapping[tuple[int, int], Identity],
 ) -> AdviceDocument:
     return AdviceDocument(
         schema_version=SCHEMA_VERSION,
-        elapsed_s=elapsed_s,
-        rules=rules,
-        host=_subject(host, None),
-        guests=[
-            _subject(one, hypervisors.get(one.judgement.guest.key)) for one in guests if one.judgement.guest is not None
-        ],
-        notes=list(notes),
+        host_name=watched.host_name,
+        ended_at=watched.ended_at,
+        elapsed_s=watched.elapsed_s,
+        rules=watched.rules,
+        host=_subject(host, None, None),
+        guests=sorted(
+            (
+                _subject(one, hypervisors.get(guest.key), IdentityDocument.of(identities.get(guest.key, Identity())))
+                for one in guests
+                if (guest := one.judgement.guest) is not None
+            ),
+            key=lambda one: (severity(one.verdict), one.name),
+        ),
+        notes=list(watched.notes),
     )
 
 
-def exit_code(document: AdviceDocument) -> ExitCode:
-    """0 if the host and every guest were judged; 4 if not."""
-    verdicts = [document.host.verdict, *(guest.verdict for guest in document.guests)]
+def exit_code(document: AdviceDocument, fail_on: Collection[Verdict] = ()) -> ExitCode:
+    """3 where a verdict is one of those to fail on; else 4 unless the host and every guest were judged; else 0."""
+    verdicts = {document.host.verdict, *(guest.verdict for guest in document.guests)}
+    if verdicts & set(fail_on):
+        return ExitCode.THRESHOLD
     return ExitCode.NOT_JUDGED if "not judged" in verdicts else ExitCode.FINE
 
 
-def _subject(advice: Advice, hypervisor: HypervisorDocument | None) -> SubjectDocument:
+def _subject(
+    advice: Advice, hypervisor: HypervisorDocument | None, identity: IdentityDocument | None
+) -> SubjectDocument:
     judgement = advice.judgement
     outcome = judgement.outcome
     # Without a rule that held, the conditions that came nearest tell why none did.
@@ -180,6 +237,7 @@ def _subject(advice: Advice, hypervisor: HypervisorDocument | None) -> SubjectDo
         figures=readings(judgement.figures),
         account=None if advice.account is None else AccountDocument.of(advice.account),
         hypervisor=hypervisor,
+        identity=identity,
     )
 
 

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from stealtime.capacity.placement import demand_if_spread_percent, idle_elsewhere_percent
+from stealtime.capacity.student import student_quantile
 from stealtime.capacity.threads_use import ThreadsUse
 from stealtime.capacity.use import Figure, GuestUse, Use
 from stealtime.vocabulary.readings import Absent
@@ -78,7 +79,7 @@ class Series(Generic[_Seen]):
         middle = sum(means) / batches
         # Not `statistics.stdev`, which adds fractions and takes ten times as long; figures are of one size.
         variance = sum((mean - middle) ** 2 for mean in means) / (batches - 1)
-        half = _quantile(batches - 1, confidence_percent) * math.sqrt(variance / batches)
+        half = student_quantile(batches - 1, 0.5 + confidence_percent / 200) * math.sqrt(variance / batches)
         return self.mean - half, self.mean + half
 
     def percent_of_samples(self, *, above: float | None, below: float | None) -> float:
@@ -132,15 +133,10 @@ class ShareSeries(Series[_Seen]):
             for begin, end in pairwise(edges)
         ]
         variance = sum(one**2 for one in off) / (batches - 1)
-        half = _quantile(batches - 1, confidence_percent) * math.sqrt(variance / batches) * 100 / whole
+        half = (
+            student_quantile(batches - 1, 0.5 + confidence_percent / 200) * math.sqrt(variance / batches) * 100 / whole
+        )
         return mean - half, mean + half
-
-
-@cache
-def _quantile(degrees: int, confidence_percent: float) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, 0.5 + confidence_percent / 200))
 
 
 @dataclass

@@ -12,6 +12,7 @@ from typing import Any
 from stealtime.capacity.figures import Series, SubjectFigures, absent_series, guest_figures, host_figures
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.rules import OF_EACH_PART, Condition, Rule, RuleBook, Verdict
+from stealtime.capacity.stretching import add_stretch
 from stealtime.capacity.use import Use
 from stealtime.vocabulary.readings import Absent, Model
 
@@ -123,6 +124,7 @@ def _judge_guest(hosts: Sequence[Use], key: tuple[int, int], book: RuleBook) -> 
     uses = [use.guests[key] for use in hosts]
     guest = uses[-1].guest
     figures = guest_figures(uses, hosts)
+    add_stretch(figures, uses)
     own = (rule for rule in book.rules if rule.about == "guest" and rule.kind in (None, guest.kind))
     outcomes = [apply(rule, figures, book) for rule in own]
     return _decide(guest.name, guest, outcomes, figures, len(uses))

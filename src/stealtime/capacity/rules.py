@@ -26,7 +26,9 @@ GuestFigure = Literal[
     "vcpu_wait_percent",
     "vcpu_wanted_percent",
     "vcpu_wait_share_percent",
+    "vcpu_stretch",
     "wait_per_dispatch_ns",
+    "stretch",
     "throttled_percent",
     "queue_per_vcpu",
     "guest_steal_percent",
@@ -56,6 +58,7 @@ HostFigure = Literal[
 OF_EACH_PART = frozenset(
     {
         *OF_EACH_VCPU,
+        "vcpu_stretch",
         *("cpu_busy_percent", "cpu_steal_percent"),
     }
 )

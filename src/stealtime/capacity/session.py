@@ -1,17 +1,23 @@
 """Watches for a while and judges: what ``stealtime advise`` does."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from stealtime.capacity.advice import advise
-from stealtime.capacity.collector import Collector, hidden_processes
+from stealtime.capacity.collector import PROC, Collector, hidden_processes
 from stealtime.capacity.counters import monitor
 from stealtime.capacity.counters.takers import Taker, read_times, takers_between
-from stealtime.capacity.document import AdviceDocument, HypervisorDocument, make_document
+from stealtime.capacity.counters.weights import group_weights
+from stealtime.capacity.document import AdviceDocument, HypervisorDocument, Watched, make_document
 from stealtime.capacity.gather import spare_the_garbage_collector, uses
+from stealtime.capacity.guests.identity import identity_of
 from stealtime.capacity.guests.view import GuestViews, read_ways
 from stealtime.capacity.judgement import NO_GUEST, judge, unjudged
+from stealtime.capacity.prediction.document import Changes, predict, refuse_strange_names
+from stealtime.capacity.prediction.what_if import named_apart, node_of
 from stealtime.capacity.rules import RuleBook
 from stealtime.capacity.use import Use
 from stealtime.vocabulary.errors import UsageError
@@ -31,6 +37,8 @@ class Watch:
     guest_views: Sequence[str] = ()
     """Empty: guests are not asked."""
     rules_from: str = "the builtin rules"
+    changes: Changes = field(default_factory=Changes)
+    """Of which it is predicted what they do."""
     ways: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -46,7 +54,7 @@ def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], No
     """Watch this host and its guests, then judge. Ctrl-C ends the watching early.
 
     Raises:
-        UsageError: The time is too short for a single verdict.
+        UsageError: The time is too short for a single verdict, or no guest is called as one that is to be removed.
     """
     wanted = duration_ns // watch.interval_ns
     if wanted < watch.rules.minimum_samples:
@@ -62,6 +70,8 @@ def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], No
     notes = []
     with Collector(guest_view=views.of if watch.guest_views else None) as collector:
         try:
+            # Before the minute, not after it.
+            refuse_strange_names(watch.changes, named_apart(collector.guests().values()).values())
             before = _look_at_monitors(collector)
             times = read_times()
             try:
@@ -79,9 +89,12 @@ def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], No
             own = {thread.tid for _, threads in collector.threads().values() for thread in threads}
             elapsed_s = sum(use.elapsed_s for use in seen)
             takers = takers_between(times, read_times(), elapsed_s, own)
+            weights = group_weights(collector.threads(), collector.hierarchy, PROC)
         finally:
             views.close()
-    return _document(watch, seen, before, after, takers, [*notes, *_notes(watch, views, seen)])
+    document = _document(watch, seen, before, after, takers, [*notes, *_notes(watch, views, seen)])
+    names = named_apart(one.guest for one in seen[-1].guests.values())
+    return document.model_copy(update={"prediction": predict(node_of(seen, weights, names), watch.changes)})
 
 
 def _document(
@@ -96,14 +109,15 @@ def _document(
     host_advice, guest_advice = advise(seen, host, guests, takers)
     gained = {key: monitor.between(before[key], after[key]) for key in before.keys() & after.keys()}
     hypervisors = {key: HypervisorDocument.of(one, sum(use.elapsed_s for use in seen)) for key, one in gained.items()}
-    return make_document(
-        host_advice,
-        guest_advice,
-        hypervisors=hypervisors,
+    identities = {key: identity_of(one.guest) for key, one in seen[-1].guests.items()}
+    watched = Watched(
+        host_name=socket.gethostname(),
+        ended_at=datetime.now(UTC).replace(microsecond=0),
         elapsed_s=round(sum(use.elapsed_s for use in seen), 3),
         rules=watch.rules_from,
         notes=[*notes, *unjudged(guests)],
     )
+    return make_document(host_advice, guest_advice, watched, hypervisors=hypervisors, identities=identities)
 
 
 _Looks = dict[tuple[int, int], monitor.MonitorLook]

@@ -1,14 +1,18 @@
-"""The verdicts as text: one paragraph for the host and for each guest."""
+"""The verdicts as text: a summary, a paragraph for the host, and a line or a paragraph for each guest."""
 
 from collections.abc import Callable, Iterator, Sequence
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.text import Text
 
 from stealtime.capacity.document import AdviceDocument, SubjectDocument
 from stealtime.capacity.judgement import Evidence
+from stealtime.capacity.prediction.terminal import PredictionPage
 from stealtime.capacity.rules import Verdict
+from stealtime.capacity.severity import counted
+from stealtime.vocabulary.readings import Value
+from stealtime.vocabulary.visible import in_one_line
 
 STYLES: dict[Verdict, str] = {
     "over-provisioned host": "cyan",
@@ -21,25 +25,76 @@ STYLES: dict[Verdict, str] = {
 
 
 class AdvicePage:
-    """Renders the document of ``stealtime advise``."""
+    """Renders the document of ``stealtime advise``.
 
-    def __init__(self, document: AdviceDocument) -> None:
+    Args:
+        document: What is rendered.
+        details: Whether each guest has its evidence and what to change, instead of one line.
+    """
+
+    def __init__(self, document: AdviceDocument, *, details: bool = False) -> None:
         self._document = document
+        self._details = details
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         document = self._document
+        host = document.host
+        yield Text.assemble(
+            (in_one_line(document.host_name or "this host"), "bold"),
+            ": ",
+            (host.verdict, STYLES[host.verdict]),
+            f", {counted(one.verdict for one in document.guests)}",
+        )
         yield Text(f"watched for {document.elapsed_s:.0f} s, judged by {document.rules}\n", style="dim")
-        for subject in (document.host, *document.guests):
-            name = "host" if subject.kind == "host" else f"guest {subject.name} ({subject.kind}, pid {subject.pid})"
-            yield Text.assemble((name, "bold"), ": ", (subject.verdict, STYLES[subject.verdict]))
-            for line in _lines(subject):
-                yield Padding(Text(line), (0, 0, 0, 2), expand=False)
+        yield from _paragraph(host)
+        yield Text()
+        for guest in document.guests:
+            if self._details:
+                yield from _paragraph(guest)
+                yield Text()
+            else:
+                yield _line(guest)
+        if document.guests and not self._details:
+            yield Text("\n--details tells the evidence of each, and what to change", style="dim")
+        if document.prediction is not None and document.guests:
             yield Text()
-        quoted = {one.rule.id: one.rule for one in (document.host, *document.guests) if one.rule is not None}
+            yield PredictionPage(document.prediction)
+        subjects = (host, *document.guests) if self._details else (host,)
+        quoted = {one.rule.id: one.rule for one in subjects if one.rule is not None}
         for rule in quoted.values():
             yield Text(f"rule {rule.id} ({rule.date}): {rule.source}", style="dim")
         for note in document.notes:
             yield Text(note, style="dim")
+
+
+def _paragraph(subject: SubjectDocument) -> Iterator[RenderableType]:
+    yield Text.assemble((_named(subject), "bold"), ": ", (subject.verdict, STYLES[subject.verdict]))
+    for line in _lines(subject):
+        yield Padding(Text(line), (0, 0, 0, 2), expand=False)
+
+
+def _line(subject: SubjectDocument) -> Text:
+    """Give a guest in one line: its verdict, and the figure or the reason that decided."""
+    if subject.rule is None:
+        decided = subject.because or ""
+    elif subject.verdict == "under-provisioned guest":
+        decided = subject.rule.change
+    else:
+        decided = describe(subject.evidence[0]) if subject.evidence else subject.rule.why
+    line = Text.assemble((_named(subject), "bold"), ": ", (subject.verdict, STYLES[subject.verdict]))
+    stretch = subject.figures.get("stretch")
+    if isinstance(stretch, Value):
+        line.append(f", stretch {stretch.value:.2f}")
+    if decided:
+        line.append(f", {decided}")
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+def _named(subject: SubjectDocument) -> str:
+    if subject.kind == "host":
+        return "host"
+    return f"guest {in_one_line(subject.name)} ({subject.kind}, pid {subject.pid})"
 
 
 def _lines(subject: SubjectDocument) -> Iterator[str]:

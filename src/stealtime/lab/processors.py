@@ -75,6 +75,14 @@ def read_cpu_sets(folder: Path = CPU_FOLDER) -> CpuSets:
     return CpuSets(inherited, granted, _listed(folder / "isolated", granted), _listed(folder / "nohz_full", granted))
 
 
+def online_cpus(folder: Path = CPU_FOLDER) -> frozenset[int]:
+    """Give the CPUs of this host that are online, whether or not this process may use them."""
+    try:
+        return frozenset(parse_cpu_list((folder / "online").read_text().strip()))
+    except (OSError, ValueError):
+        return frozenset(range(os.cpu_count() or 1))
+
+
 def granted_cpus() -> tuple[int, ...]:
     """Give what the kernel keeps of a request for every CPU; none if it refuses the request, as a sandbox may."""
     with ThreadPoolExecutor(max_workers=1) as short_lived:

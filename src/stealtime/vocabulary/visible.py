@@ -11,6 +11,11 @@ def visible(text: str) -> str:
     return _STEERING.sub(lambda match: _escaped(match[0]), text)
 
 
+def in_one_line(text: str) -> str:
+    """Do as :func:`visible`, with line feeds and tabs, too: for names in lines and tables."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def visible_in_json(document: str) -> str:
     r"""Write them in a JSON document as ``\u009b``: they stand within its strings only, and mean the same there."""
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", document)

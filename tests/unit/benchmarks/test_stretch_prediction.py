@@ -1,14 +1,31 @@
 """What ``stretch_prediction.py`` draws, counts and judges."""
 
 import math
+import random
 from typing import Any
 
 import numpy as np
 import pytest
-from co_located.judging import cases, conformal_factor, covered, mape_percent, ratios
-from co_located.measuring import rate_per_s
-from co_located.mixes import PIECES, POOLS, Role, mixes
-from co_located.verdict import document, tables, toml_of
+from co_located.judging import (
+    Case,
+    cases,
+    conformal_factor,
+    covered,
+    mae_of_p_points,
+    mape_percent,
+    noise_floor,
+    predictions,
+    ratios,
+    water_filling,
+    with_constant,
+)
+from co_located.live import live_cases, wanted_s
+from co_located.measuring import Times, same_work_s
+from co_located.mixes import PIECES, POOLS, SLOTS, Role, mixes
+from co_located.verdict import document, live_toml_of, tables, toml_of
+
+from stealtime.studies.stretch.analysis.model import Guest
+from stealtime.studies.stretch.analysis.sharing import Work
 
 COUNTS: dict[Role, int] = {"calibration": 9, "held-out": 4}
 
@@ -19,17 +36,26 @@ def test_each_mix_is_drawn_once_and_all_work_is_in_some() -> None:
         assert drawn == mixes(pool, COUNTS)
         assert drawn != mixes(pool, COUNTS, seed=1)
         assert [sum(one.role == role for one in drawn) for role in COUNTS] == [9, 4]
-        alike = {tuple(sorted((max(slot, 2), piece) for slot, piece in one.pieces.items())) for one in drawn}
+        alike = {
+            tuple(sorted((SLOTS.index(SLOTS[slot]), piece) for slot, piece in one.pieces.items())) for one in drawn
+        }
         assert len(alike) == len(drawn)
     everywhere = {piece for pool in POOLS for one in mixes(pool, COUNTS) for piece in one.pieces.values()}
     assert everywhere == set(PIECES)
 
 
-def test_an_iteration_counts_by_the_part_that_lies_in_the_window() -> None:
-    starts, durations = np.array([0, 10, 20, 90]), np.array([10, 10, 20, 20])
-    # Half of the first, all of the second and the third; the last begins after the window.
-    assert rate_per_s(starts, durations, 5, 45) == pytest.approx(2.5 / 40e-9)
-    assert rate_per_s(starts, durations, 25, 30) == pytest.approx(0.25 / 5e-9)
+def times(*rows: tuple[int, int, int]) -> Times:
+    tasks, starts, durations = (np.array(column) for column in zip(*rows, strict=True))
+    return Times(tasks, starts, durations)
+
+
+def test_the_same_iterations_are_compared_that_were_done_alone_and_beside_others() -> None:
+    alone = times((0, 0, 10), (0, 10, 20), (0, 30, 10), (0, 40, 10), (1, 0, 50))
+    beside = times((0, 0, 9), (0, 12, 40), (0, 52, 20), (0, 72, 25), (1, 0, 90))
+    # The first iteration of each task began too early, and the last one of the first task ended too late.
+    assert same_work_s(alone, beside, 2, 100.0) == pytest.approx((30e-9, 60e-9))
+    nothing = times((0, 0, 99))
+    assert same_work_s(nothing, nothing, 1, 100.0) == (0.0, 0.0)
 
 
 def test_an_interval_holds_the_wished_share_of_what_it_was_found_on() -> None:
@@ -41,25 +67,29 @@ def test_an_interval_holds_the_wished_share_of_what_it_was_found_on() -> None:
     assert conformal_factor([math.exp(0.01 * number) for number in range(99)]) == pytest.approx(math.exp(0.89))
 
 
-def measured() -> list[dict[str, Any]]:
-    """Guests that fare exactly as the always busy ones of the first pool must, but in one mix."""
+def guest(piece: str, stretch: float, run_s: float) -> dict[str, Any]:
+    """Give one of a mix, which alone fills its CPU, and beside the others runs for ``run_s`` of five seconds."""
+    about = {"elapsed_s": 5.0, "iterations": 100, "io_asked_s": 0.0, "vcpu_threads": 1}
+    return {
+        "piece": piece, "same_alone_s": 1.0, "same_s": stretch,
+        "alone": {**about, "cpu_s": 5.0, "cost_s": 5.0, "host_run_s": 5.0, "wait_s": 0.0},
+        "beside": {**about, "cpu_s": run_s, "cost_s": run_s, "host_run_s": run_s, "wait_s": 5.0 - run_s},
+    }  # fmt: skip
 
-    def guest(piece: str, rate: float) -> dict[str, Any]:
-        return {
-            "piece": piece, "rate_per_s": rate, "iterations": 100, "cpu_s": 100 / 50, "io_asked_s": 0.0,
-            "host_run_s": None,
-        }  # fmt: skip
 
-    lines: list[dict[str, Any]] = [
-        {"pool": "native-1", "repetition": 1, "mix": None, "guests": {"0": guest("cpu", 50.0)}}
-    ]
+def measured(platform: str = "uml") -> list[dict[str, Any]]:
+    """Give mixes of two busy guests on one CPU that fare as they must, but for the last two."""
+    lines = []
     for number in range(7):
         role: Role = "calibration" if number < 5 else "held-out"
-        # The last is 25 % faster than two that share a CPU.
-        rate = 25.0 if number < 6 else 31.25
-        both = {"0": guest("cpu", rate), "1": guest("cpu", rate)}
-        mix = {"pool": "native-1", "repetition": 1, "mix": f"native-1 {role} {number}", "role": role}
-        lines.append({**mix, "guests": both})
+        # The last one is 25 % faster than two that share a CPU.
+        stretch = 2.0 if number < 6 else 1.6
+        both = {"0": guest("cpu", stretch, 2.5), "1": guest("cpu", stretch, 2.5)}
+        mix = {"pool": f"{platform}-1", "mix": f"{platform}-1 {role} {number}", "role": role, "others_percent": 1.0}
+        # The repetitions of the last mix differ by 2 % and -2 %.
+        for repetition, off in enumerate((1.02, 1 / 1.02) if number == 6 else (1.0, 1.0), start=1):
+            own = {slot: {**one, "same_s": one["same_s"] * off} for slot, one in both.items()}
+            lines.append({**mix, "repetition": repetition, "guests": own})
     return lines
 
 
@@ -68,14 +98,56 @@ def test_errors_are_those_of_the_held_out_mixes() -> None:
     assert len(found) == 14
     assert ratios(found[:2], "shared") == pytest.approx([1.0, 1.0])
     assert mape_percent(found[-2:], "shared") == pytest.approx(25.0)
+    # P is 1 / 1.6, and 1 / 2 is predicted.
+    assert mae_of_p_points(found[-2:], "shared") == pytest.approx(12.5)
     assert mape_percent(found, "Erlang C") is None
-    judged = document(found)
+    judged = document(found, live_cases(measured()), measured())
     assert (judged["mixes"], judged["guests"]) == (2, 4)
     assert judged["models"]["shared"]["mape_percent"] == pytest.approx(12.5)
+    assert judged["models"]["shared"]["mae_of_p_points"] == pytest.approx(6.25)
     assert judged["models"]["shared"]["covered_percent"] == pytest.approx(50.0)
     assert judged["models"]["Erlang C"]["without_an_answer"] == 4
-    assert judged["factors"]["native"] == pytest.approx(1.0)
-    text = tables({**judged, "machine": "one", "measured": "2026-11-23"})
+    assert judged["factors"]["uml"] == pytest.approx(1.0)
+    text = tables({**judged, "machine": "one", "measured": "2026-11-27"})
     assert "4 guests of 2 held-out mixes" in text
-    assert "12.5 %" in text
-    assert "covered_percent = 50.0" in toml_of({**judged, "machine": "one", "measured": "2026-11-23"})
+    assert "12.5" in text
+    assert "covered_percent = 50.0" in toml_of({**judged, "machine": "one", "measured": "2026-11-27"})
+
+
+def test_simple_models_stand_beside_it() -> None:
+    works = [Work(1, 1.0, 1.0), Work(1, 1.0, 0.25), Work(1, 1.0, 1.0)]
+    guests = [Guest(vcpus=1, weight=100), Guest(vcpus=1, weight=100), Guest(vcpus=1, weight=100, quota_percent=25.0)]
+    # One CPU: a quarter for each of the two that want or may have no more, half for the first.
+    assert water_filling(works, guests, 1) == pytest.approx([2.0, 1.0, 4.0])
+    models = predictions(works, guests, 1)
+    assert [one["weight share"] for one in models] == pytest.approx([1 / 0.375, 1 / 0.375, 4.0], rel=1e-3)
+    constant = with_constant([Case("a", POOLS[0], "calibration", "cpu", (each,), {}) for each in (1.0, 4.0)])
+    assert [one.predicted["constant"] for one in constant] == pytest.approx([2.0, 2.0])
+
+
+def test_the_floor_is_the_error_of_a_model_that_is_right() -> None:
+    draw = random.Random(1)  # noqa: S311 - noise
+    noisy = [
+        Case(str(number), POOLS[0], "held-out", "cpu", tuple(2.0 * math.exp(draw.gauss(0, 0.1)) for _ in range(2)), {})
+        for number in range(2000)
+    ]
+    floor = noise_floor(noisy)
+    assert floor is not None
+    right = [Case(one.mix, one.pool, one.role, one.piece, one.each, {"right": 2.0}) for one in noisy]
+    assert floor[0] == pytest.approx(mape_percent(right, "right"), rel=0.05)
+    assert floor[1] == pytest.approx(mae_of_p_points(right, "right"), rel=0.05)
+    assert noise_floor([Case("a", POOLS[0], "held-out", "cpu", (2.0,), {})]) is None
+
+
+def test_the_counters_of_the_same_mixes_are_judged_too() -> None:
+    live = live_cases(measured())
+    assert [one.measured for one in live] == pytest.approx([2.0] * 14)
+    assert ratios(live, "network") == pytest.approx([1.0] * 14)
+    assert ratios(live, "contend inside") == pytest.approx([1.0] * 14)
+    assert live_cases(measured("native")) == []
+    judged = document(cases(measured()), live, measured())
+    written = live_toml_of({**judged, "machine": "one", "measured": "2026-11-27"})
+    assert "[kind.uml]" in written
+    assert "factor = 1.000" in written
+    # Two processes of one virtual CPU of User-Mode Linux wait for each other: for no longer than none of them ran.
+    assert wanted_s({"host_run_s": 4.0, "wait_s": 9.0, "elapsed_s": 5.0, "vcpu_threads": 2}, 2) == pytest.approx(5.0)

@@ -6,6 +6,7 @@ shown, and everything else goes on.
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
@@ -23,7 +24,11 @@ from stealtime.wire.results import TraceResult
 
 WINDOW_S = 0.2
 EVERY_S = 10.0
-BUFFER_BYTES_PER_CPU = 4 << 20
+_BUFFER_BYTES_PER_CPU = 4 << 20
+"""Some 100,000 events, as many as a busy CPU has in a window."""
+_BUFFERS_BYTES = 64 << 20
+"""Of all CPUs together: what is lost where they are smaller is blamed on nobody."""
+_LEAST_BUFFER_BYTES = 128 << 10
 _LEAST_PERCENT = 0.1
 """Of a window; what took less is not shown."""
 _THREAD_IDS_UNKNOWN = "thread_ids_unknown"
@@ -50,6 +55,14 @@ async def follow(
                 await asyncio.sleep(EVERY_S - WINDOW_S)
 
 
+def buffer_bytes(cpus: int) -> int:
+    """Give the size of a CPU's buffer on a host of so many CPUs: all of them together stay within 64 MiB.
+
+    Hosts of more than 512 CPUs get 128 KiB each, since a smaller buffer would hold no window.
+    """
+    return min(_BUFFER_BYTES_PER_CPU, max(_BUFFERS_BYTES // cpus, _LEAST_BUFFER_BYTES))
+
+
 async def look(
     tracer: HostTracer,
     window: int,
@@ -61,7 +74,7 @@ async def look(
     """Trace one window and say who was waited for."""
     if not vcpus:
         return Neighbours(absent=Absent(absent="no virtual CPU is known") if tracer.absent is None else _why(tracer))
-    if not await tracer.start(window, TraceRequest(cpus=[], buffer_bytes_per_cpu=BUFFER_BYTES_PER_CPU)):
+    if not await tracer.start(window, TraceRequest(cpus=[], buffer_bytes_per_cpu=buffer_bytes(os.cpu_count() or 1))):
         return Neighbours(absent=_why(tracer))
     try:
         await asyncio.sleep(window_s)
@@ -96,7 +109,9 @@ def read_neighbours(result: TraceResult, vcpus: Vcpus, members: Mapping[int, str
     covered = result.outcome.start.tsc, result.outcome.end.tsc
     window = covered[1] - covered[0]
     blames = []
+    waited_percent = {}
     for (guest, number), waited in waits_of(trace, vcpus, covered).items():
+        waited_percent[guest, number] = 100 * waited.total / window
         took: dict[tuple[str, int | None], float] = {}
         for other, length in waited.for_thread.items():
             # Guests by their names, whichever of their threads it was; others each for itself.
@@ -108,7 +123,8 @@ def read_neighbours(result: TraceResult, vcpus: Vcpus, members: Mapping[int, str
             for (name, tid), percent in took.items()
             if percent >= _LEAST_PERCENT
         ]
-    return Neighbours(tuple(sorted(blames, key=lambda one: -one.percent)), window / result.outcome.tsc_hz)
+    ordered = tuple(sorted(blames, key=lambda one: -one.percent))
+    return Neighbours(ordered, window / result.outcome.tsc_hz, waited_percent)
 
 
 def _read_table(path: Path) -> pa.Table:

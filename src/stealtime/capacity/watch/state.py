@@ -1,12 +1,10 @@
-"""What the screen and the metrics show: the last minute of figures, totals since the start, the latest verdicts."""
+"""What the screen shows and what is exported: the last figures, and the latest verdicts."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stealtime.capacity.advice import Advice, advise
-from stealtime.capacity.figures import net_wait_percent
-from stealtime.capacity.guest import Guest
 from stealtime.capacity.judgement import judge
 from stealtime.capacity.rules import RuleBook
 from stealtime.capacity.use import Use
@@ -37,17 +35,10 @@ class Neighbours:
 
     blames: tuple[Blame, ...] = ()
     window_s: float = 0.0
+    waited_percent: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    """What each virtual CPU waited in all, by guest and number, in percent of the window."""
     absent: Absent | None = None
     """Why there is nothing."""
-
-
-@dataclass
-class Totals:
-    """What one virtual CPU has used since the watching began."""
-
-    run_s: float = 0.0
-    wait_s: float = 0.0
-    dispatches: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -57,65 +48,47 @@ class Snapshot:
     uses: Sequence[Use]
     host: Advice
     guests: Mapping[tuple[int, int], Advice]
+    """Of those that run; one that began since the last verdicts has none yet."""
     samples: int
-    totals: Mapping[tuple[Guest, int], tuple[float, float, float]]
-    """Seconds run, seconds waited, dispatches, by guest and virtual CPU."""
     neighbours: Neighbours = field(default_factory=Neighbours)
-    neighbour_wait_s: Mapping[tuple[str, int, str], float] = field(default_factory=dict)
-    """Since the watching began, within the windows of the trace: by guest, virtual CPU and neighbour."""
 
 
 class State:
-    """Takes one use after the other."""
+    """Takes one use after the other.
 
-    def __init__(self, rules: RuleBook) -> None:
+    Args:
+        rules: To judge by.
+        window_samples: How many uses verdicts look back on.
+        judge_every_samples: How often they are given.
+    """
+
+    def __init__(
+        self, rules: RuleBook, window_samples: int = WINDOW_SAMPLES, judge_every_samples: int = _JUDGE_EVERY_SAMPLES
+    ) -> None:
         self._rules = rules
-        self._uses: deque[Use] = deque(maxlen=WINDOW_SAMPLES)
+        self._judge_every = judge_every_samples
+        self._uses: deque[Use] = deque(maxlen=window_samples)
         self._samples = 0
-        self._totals: dict[tuple[Guest, int], Totals] = {}
         self._verdicts: tuple[Advice, dict[tuple[int, int], Advice]] | None = None
         self._neighbours = Neighbours()
-        self._neighbour_wait_s: dict[tuple[str, int, str], float] = {}
 
     def take(self, use: Use) -> Snapshot:
-        known = self._uses[-1].guests.keys() if self._uses else set()
         self._uses.append(use)
         self._samples += 1
-        self._add(use)
-        if self._verdicts is None or self._samples % _JUDGE_EVERY_SAMPLES == 0 or known != use.guests.keys():
+        if self._verdicts is None or self._samples % self._judge_every == 0:
             self._judge()
         assert self._verdicts is not None  # noqa: S101 - for the type checker
         host, guests = self._verdicts
         return Snapshot(
             uses=tuple(self._uses),
             host=host,
-            guests=guests,
+            guests={key: one for key, one in guests.items() if key in use.guests},
             samples=self._samples,
-            totals={key: (one.run_s, one.wait_s, one.dispatches) for key, one in self._totals.items()},
             neighbours=self._neighbours,
-            neighbour_wait_s=dict(self._neighbour_wait_s),
         )
 
     def blame(self, neighbours: Neighbours) -> None:
         self._neighbours = neighbours
-        for one in neighbours.blames:
-            key = (one.guest, one.vcpu, one.neighbour)
-            self._neighbour_wait_s[key] = self._neighbour_wait_s.get(key, 0.0) + one.percent / 100 * neighbours.window_s
-
-    def _add(self, use: Use) -> None:
-        running = {one.guest for one in use.guests.values()}
-        for key in [key for key in self._totals if key[0] not in running]:
-            del self._totals[key]
-        for one in use.guests.values():
-            if one.unreadable is not None:
-                continue
-            for number, vcpu in one.vcpus.items():
-                total = self._totals.setdefault((one.guest, number), Totals())
-                total.run_s += vcpu.run_percent / 100 * use.elapsed_s
-                # What its quota took is told apart (throttled_s): it is no wait for the host.
-                wait_percent = net_wait_percent(one, vcpu)
-                total.wait_s += 0.0 if isinstance(wait_percent, Absent) else wait_percent / 100 * use.elapsed_s
-                total.dispatches += vcpu.dispatches_per_s * use.elapsed_s
 
     def _judge(self) -> None:
         seen = list(self._uses)

@@ -29,7 +29,13 @@ _FIGURE_WORDS = (
     "disagrees: in none; not judged: the repetitions hold both, or its cell is missing, failed or invalid, or the "
     "scenario was skipped or scaled"
 )
-RULES: dict[RuleName, str] = {"ratio": _RATIO_WORDS, "figure": _FIGURE_WORDS}
+_EQUAL_WORDS = (
+    f"a ratio of ours is that of the typical times of {REPETITIONS_MIN} or more repetitions of each side, with its "
+    f"{CONFIDENCE:.0%} interval; agrees: the whole interval is within a factor of {LEVEL_FACTOR:g} of theirs; "
+    f"disagrees: none of it is; not judged: it holds both, a side has fewer than {REPETITIONS_MIN} repetitions, a cell "
+    "is missing, failed or invalid, or the scenario was skipped or scaled"
+)
+RULES: dict[RuleName, str] = {"ratio": _RATIO_WORDS, "equal_ratio": _EQUAL_WORDS, "figure": _FIGURE_WORDS}
 """How each finds its verdict, in words."""
 Direction = Literal["higher", "no difference", "lower"]
 
@@ -64,7 +70,7 @@ def judge(theirs: float, ours: Ours, rule: RuleName = "ratio") -> Judgement:
         return not_judged(theirs, ours, because)
     verdict = _decide(theirs, ours.interval, rule)
     between = f"{three_digits(ours.interval.low)} to {three_digits(ours.interval.high)}"
-    if rule == "ratio":
+    if rule != "figure":
         between += f" at {CONFIDENCE:.0%}"
     if verdict is None:
         because = (

@@ -10,8 +10,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-RuleName = Literal["ratio", "figure"]
-"""``ratio``: of two maxima, whose machines may differ from ours; ``figure``: itself."""
+RuleName = Literal["ratio", "equal_ratio", "figure"]
+"""``ratio``: of two maxima, whose machines may differ from ours; ``equal_ratio``: of two times that are no maxima, and
+ours is to be the same; ``figure``: itself."""
 ClaimKind = Literal["machines", "scenarios", "figures"]
 
 _NS_A_UNIT = {"us": 1000.0, "count": 1.0}
@@ -116,7 +117,7 @@ class ClaimSet(_Document):
     @model_validator(mode="after")
     def _has_its_base(self) -> Self:
         bases = (self.base is not None) + bool(self.scenarios)
-        if bases != (self.rule == "ratio"):
+        if bases != (self.rule != "figure"):
             raise ValueError(f"{self.title!r} is of the rule {self.rule!r} and has {bases} kinds of base")
         if self.means is not None and self.base is None:
             raise ValueError(f"{self.title!r} has means, which are of ratios between two machines")

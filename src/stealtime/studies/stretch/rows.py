@@ -20,10 +20,16 @@ _GUEST_PARTS = {"cpu_wait": "waiting for a CPU", "quota": "its quota"}
 
 @dataclass(frozen=True)
 class Told:
-    """A table, and what is to be known of it. One without rows is not shown."""
+    """A table, and what is to be known of it."""
 
     table: TableOfWords
     sentences: Sequence[str] = ()
+    says_why_empty: bool = False
+    """Whether the sentences are worth reading where the table has no row."""
+
+    @property
+    def is_shown(self) -> bool:
+        return bool(self.table.rows) or (self.says_why_empty and bool(self.sentences))
 
 
 class Work:
@@ -54,7 +60,7 @@ class Work:
         self.predictions = Told(
             _prediction_table(cells), [*wording.open_queue_sentences(cells), *wording.one_more_sentences(cells)]
         )
-        self.provisioning = Told(_provisioning_table(cells))
+        self.provisioning = Told(_provisioning_table(cells), wording.unjudged_sentences(cells), says_why_empty=True)
 
 
 def works_of(cells: Sequence[StretchCell]) -> list[Work]:
@@ -175,6 +181,7 @@ def _provisioning_table(cells: Sequence[StretchCell]) -> TableOfWords:
         (cell.title, one.subject, wording.verdict_words(one), "; ".join(one.evidence))
         for cell in cells
         for one in cell.provisioning
+        if not wording.had_no_chance(one)
     ]
     title = "Provisioning while the work was done, by the rules of `stealtime advise`"
     return TableOfWords(title, (_NAMED, "of the", "verdict", "by"), rows, named=4, whole=(0,))

@@ -30,6 +30,7 @@ def _told(work: Work) -> tuple[Told, ...]:
 def _of_work(work: Work) -> RenderableType:
     parts: list[RenderableType] = []
     for told in _told(work):
-        if told.table.rows:
-            parts += [printed(told.table), *map(Text, told.sentences), Text()]
+        if told.is_shown:
+            heading: list[RenderableType] = [printed(told.table)] if told.table.rows else [Text(told.table.title)]
+            parts += [*heading, *map(Text, told.sentences), Text()]
     return Group(*parts)

@@ -6,6 +6,8 @@ from statistics import fmean
 
 from pydantic import JsonValue
 
+from stealtime.capacity.judgement import NO_GUEST
+from stealtime.capacity.rules import load_rules
 from stealtime.report import notation
 from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import (
@@ -221,6 +223,21 @@ def exits_sentences(cells: Sequence[StretchCell]) -> list[str]:
 
 def verdict_words(one: Provisioning) -> str:
     return one.verdict if one.because is None else f"{one.verdict}, because {one.because}"
+
+
+def had_no_chance(one: Provisioning) -> bool:
+    """Tell whether nothing could have been judged: natively, where there is no guest, and where the work was short."""
+    return one.verdict == "not judged" and (one.because == NO_GUEST or one.samples < load_rules().minimum_samples)
+
+
+def unjudged_sentences(cells: Sequence[StretchCell]) -> list[str]:
+    """Say once for each reason of what nothing could be judged."""
+    of: dict[str, list[str]] = {}
+    for cell in cells:
+        for one in cell.provisioning:
+            if had_no_chance(one):
+                of.setdefault(one.because or "", []).append(f"{cell.title} ({one.subject})")
+    return [f"not judged, because {because}: {', '.join(subjects)}" for because, subjects in of.items()]
 
 
 def one_more_sentences(cells: Sequence[StretchCell]) -> list[str]:

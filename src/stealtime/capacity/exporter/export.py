@@ -30,8 +30,8 @@ from stealtime.capacity.watch.state import Neighbours, Snapshot, State
 from stealtime.vocabulary.readings import Absent
 
 SAMPLE_EVERY_S = 5
-WINDOW_SAMPLES = 36
-"""Verdicts look back on three minutes."""
+WINDOW_SAMPLES = 24
+"""Verdicts look back on two minutes."""
 JUDGE_EVERY_SAMPLES = 12
 """And are given each minute."""
 STALE_S = 30.0
@@ -66,7 +66,7 @@ class Exporter:
     def __init__(self, order: Export, collector: Collector) -> None:
         self._order = order
         self._collector = collector
-        self._state = State(order.rules, WINDOW_SAMPLES, JUDGE_EVERY_SAMPLES)
+        self._state = State(order.rules, WINDOW_SAMPLES, JUDGE_EVERY_SAMPLES, keep_figures=False)
         self._seconds = Seconds(str(order.proc))
         self._others: dict[tuple[int, int], OtherTotals] = {}
         self._identities: dict[tuple[int, int], Identity] = {}

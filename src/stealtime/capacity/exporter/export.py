@@ -95,11 +95,12 @@ class Exporter:
 
     def read_all(self) -> Snapshot | None:
         """Read everything, and judge if it is time; None the first time."""
-        with self._lock:
-            return self._read_all()
-
-    def _read_all(self) -> Snapshot | None:
+        # Guests are asked, too, and one that does not answer holds nobody up who asks us.
         sample = self._collector.sample()
+        with self._lock:
+            return self._take(sample)
+
+    def _take(self, sample: Sample) -> Snapshot | None:
         before, self._before = self._before, sample
         self._seconds.follow(self._collector.threads())
         if before is None:

@@ -11,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from stealtime.capacity.counters.weights import group_weights
 from stealtime.capacity.guest import Guest
+from stealtime.capacity.prediction.accuracy import live_accuracies, live_factor
 from stealtime.capacity.prediction.addition import read_addition
 from stealtime.capacity.prediction.document import Changes, predict
 from stealtime.capacity.prediction.terminal import PredictionPage
@@ -165,3 +166,11 @@ def test_the_weight_of_a_guests_own_group_is_read_and_that_of_a_shared_one_is_no
     hierarchy = CpuHierarchy(1 if version == 1 else 2, tmp_path / "cgroup")
     assert group_weights(threads, hierarchy, tmp_path / "proc") == {(1, 0): 3.0, (2, 0): 1.0}
     assert group_weights(threads, None, tmp_path / "proc") == {}
+
+
+def test_intervals_are_those_of_the_benchmark_and_of_an_unknown_kind_the_widest() -> None:
+    known = live_accuracies()
+    assert all(one.factor >= 1.0 for one in known.values())
+    assert live_factor("uml") == known["uml"].factor
+    missing = {"qemu", "uml"} - known.keys()
+    assert all(live_factor(kind) == max(one.factor for one in known.values()) for kind in missing)

@@ -110,7 +110,7 @@ def watch(name: str, pid: int, budget: Budget, options: argparse.Namespace, port
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--guests", type=int, default=GUESTS)
-    parser.add_argument("--settle", type=float, default=320.0, metavar="S", help="before anything is counted")
+    parser.add_argument("--settle", type=float, default=150.0, metavar="S", help="before anything is counted")
     parser.add_argument("--seconds", type=float, default=120.0, metavar="S", help="for how long it is counted")
     parser.add_argument("--only", choices=["exporter", "screen"])
     options = parser.parse_args()

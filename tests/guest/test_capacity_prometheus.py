@@ -85,8 +85,9 @@ async def test_each_panel_has_a_series_and_the_crowded_host_raises_the_alarm(
 ) -> None:
     port = free_port()
     async with AsyncExitStack() as stack:
-        for name in ("a", "b"):
-            prefer(await stack.enter_async_context(busy_guest(tmp_path / name)))
+        pair = [await stack.enter_async_context(busy_guest(tmp_path / name)) for name in ("a", "b")]
+        for machine in pair:  # once both have booted: one that is preferred leaves nothing to do so with
+            prefer(machine)
         watching = stack.enter_context(exporter(port, tmp_path / "temporary"))
         asked = stack.enter_context(prometheus(tmp_path / "prometheus", f"{LOOPBACK}:{port}", ALERTS))
         assert await until(asked.is_ready, within_s=30)

@@ -69,7 +69,7 @@ class Prometheus:
 
 @contextmanager
 def prometheus(folder: Path, target: str, rules: str) -> Iterator[Prometheus]:
-    """Let it ask ``target`` each second, as the job ``stealtime``.
+    """Let it ask ``target`` each other second, as the job ``stealtime``.
 
     Args:
         folder: For its files; it is made.
@@ -79,7 +79,7 @@ def prometheus(folder: Path, target: str, rules: str) -> Iterator[Prometheus]:
     folder.mkdir()
     (folder / "rules.yml").write_text(rules)
     (folder / "prometheus.yml").write_text(
-        "global: { scrape_interval: 1s, evaluation_interval: 1s }\n"
+        "global: { scrape_interval: 2s, evaluation_interval: 1s }\n"
         "rule_files: [rules.yml]\n"
         f"scrape_configs: [{{ job_name: stealtime, static_configs: [{{ targets: ['{target}'] }}] }}]\n"
     )

@@ -144,7 +144,8 @@ async def test_a_name_does_not_steer_the_terminal() -> None:
         assert r"\x1b[31m[" in text
 
 
-async def test_paused_it_stands_still_and_q_ends_it() -> None:
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+async def test_paused_it_stands_still_and_a_key_ends_it(key: str) -> None:
     watched = Watched(fleet(60.0), fleet(0.0))
     async with watched.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -154,7 +155,7 @@ async def test_paused_it_stands_still_and_q_ends_it() -> None:
         before = watched.lines()[4]
         await watched.more(pilot)
         assert watched.lines()[4] == before
-        await pilot.press("q")
+        await pilot.press(key)
         await pilot.pause()
         assert watched.app._exit
 

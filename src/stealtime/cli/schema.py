@@ -23,6 +23,8 @@ class File(StrEnum):
     PUBLISHED = "published"
     DOCTOR = "doctor"
     ADVISE = "advise"
+    ADVISE_FROM = "advise-from"
+    ADVISE_HISTORY = "advise-history"
     BLACKOUT = "blackout"
     CHECK = "check"
     ANALYSIS = "analysis"

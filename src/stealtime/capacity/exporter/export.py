@@ -32,8 +32,8 @@ from stealtime.capacity.watch.state import Neighbours, Snapshot, State
 from stealtime.vocabulary.readings import Absent
 
 SAMPLE_EVERY_S = 5
-WINDOW_SAMPLES = 60
-"""Verdicts look back on five minutes."""
+WINDOW_SAMPLES = 24
+"""Verdicts look back on two minutes."""
 JUDGE_EVERY_SAMPLES = 12
 """And are given each minute."""
 STALE_S = 30.0
@@ -70,7 +70,7 @@ class Exporter:
     def __init__(self, order: Export, collector: Collector) -> None:
         self._order = order
         self._collector = collector
-        self._state = State(order.rules, WINDOW_SAMPLES, JUDGE_EVERY_SAMPLES)
+        self._state = State(order.rules, WINDOW_SAMPLES, JUDGE_EVERY_SAMPLES, keep_figures=False)
         self._seconds = Seconds(str(order.proc))
         self._others: dict[tuple[int, int], OtherTotals] = {}
         self._identities: dict[tuple[int, int], Identity] = {}
@@ -100,11 +100,12 @@ class Exporter:
 
     def read_all(self) -> Snapshot | None:
         """Read everything, and judge if it is time; None the first time."""
-        with self._lock:
-            return self._read_all()
-
-    def _read_all(self) -> Snapshot | None:
+        # Guests are asked, too, and one that does not answer holds nobody up who asks us.
         sample = self._collector.sample()
+        with self._lock:
+            return self._take(sample)
+
+    def _take(self, sample: Sample) -> Snapshot | None:
         before, self._before = self._before, sample
         self._seconds.follow(self._collector.threads())
         if before is None:

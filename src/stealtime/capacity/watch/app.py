@@ -57,6 +57,7 @@ class WatchApp(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
+        Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("s", "sort_next", "sort by"),
         Binding("space", "sort_again", "sort now"),
         Binding("slash", "filter", "filter", key_display="/"),

@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stealtime.capacity.advice import Advice, advise
+from stealtime.capacity.figures import SubjectFigures
 from stealtime.capacity.judgement import judge
 from stealtime.capacity.rules import RuleBook
 from stealtime.capacity.use import Use
@@ -60,12 +61,19 @@ class State:
         rules: To judge by.
         window_samples: How many uses verdicts look back on.
         judge_every_samples: How often they are given.
+        keep_figures: Whether verdicts keep what they were held against, and with it all uses of their time.
     """
 
     def __init__(
-        self, rules: RuleBook, window_samples: int = WINDOW_SAMPLES, judge_every_samples: int = _JUDGE_EVERY_SAMPLES
+        self,
+        rules: RuleBook,
+        window_samples: int = WINDOW_SAMPLES,
+        judge_every_samples: int = _JUDGE_EVERY_SAMPLES,
+        *,
+        keep_figures: bool = True,
     ) -> None:
         self._rules = rules
+        self._keep_figures = keep_figures
         self._judge_every = judge_every_samples
         self._uses: deque[Use] = deque(maxlen=window_samples)
         self._samples = 0
@@ -94,5 +102,11 @@ class State:
         seen = list(self._uses)
         host, guests = judge(seen, self._rules)
         of_host, of_guests = advise(seen, host, guests)
+        if not self._keep_figures:
+            of_host, of_guests = _without_figures(of_host), [_without_figures(one) for one in of_guests]
         keyed = {one.judgement.guest.key: one for one in of_guests if one.judgement.guest is not None}
         self._verdicts = of_host, keyed
+
+
+def _without_figures(advice: Advice) -> Advice:
+    return replace(advice, judgement=replace(advice.judgement, figures=SubjectFigures(), outcomes=()))

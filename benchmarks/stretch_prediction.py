@@ -27,7 +27,7 @@ from co_located.verdict import document, live_toml_of, tables, toml_of
 from stealtime.capacity.prediction.accuracy import FILE as LIVE_FILE
 from stealtime.lab.host import read_host_facts
 from stealtime.lab.processors import read_cpu_sets
-from stealtime.studies.stretch.analysis.accuracy import FILE
+from stealtime.studies.stretch.analysis.accuracy import FILE, accuracies
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Value
 
@@ -101,7 +101,7 @@ def main() -> int:
     found = document(cases(blocks), live_cases(blocks), blocks) | lines[0]
     print(json.dumps(found, indent=1) if options.json else tables(found))
     if options.write:
-        FILE.write_text(toml_of(found))
+        FILE.write_text(toml_of(found, {name: one.factor for name, one in accuracies().items()}))
         LIVE_FILE.write_text(live_toml_of(found))
     return 0
 

@@ -16,6 +16,7 @@ from co_located.judging import (
 )
 from co_located.live import INSIDE, company_percent
 from co_located.live import MODEL as LIVE
+from co_located.mixes import POOLS
 
 MODEL = "shared"
 GOALS = {"mae_of_p_points": 4.0, "mape_percent": 6.0, "covered_percent": 100 * COVERAGE}
@@ -125,11 +126,21 @@ def _written(figure: float | None) -> str:
     return "-" if figure is None else f"{figure:.1f}"
 
 
-def toml_of(found: dict[str, Any]) -> str:
-    """Give the study's file: the errors of the model that it tells, by platform."""
+def toml_of(found: dict[str, Any], former: Mapping[str, float]) -> str:
+    """Give the study's file: the errors of the model that it tells, by platform.
+
+    Args:
+        found: The document.
+        former: The factors that the file has by now. A platform that was not measured on as many CPUs as the program
+            measures it on keeps a wider one.
+    """
     lines = _head(found)
     for name, one in found["platforms"].items():
-        lines += [f"\n[platform.{name}]", f"mixes = {one['mixes']}", *_errors(one, found["factors"][name])]
+        factor = found["factors"][name]
+        is_whole = all(pool.name in found["pools"] for pool in POOLS if pool.platform == name)
+        if factor is not None and not is_whole:
+            factor = max(factor, former.get(name, factor))
+        lines += [f"\n[platform.{name}]", f"mixes = {one['mixes']}", *_errors(one, factor)]
     return "\n".join(lines) + "\n"
 
 

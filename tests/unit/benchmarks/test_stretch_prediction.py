@@ -117,7 +117,10 @@ def test_errors_are_those_of_all_mixes() -> None:
     text = tables({**judged, "machine": "one", "measured": "2026-11-27"})
     assert "14 guests of 7 mixes" in text
     assert " 3.6" in text
-    assert "covered_percent = 85.7" in toml_of({**judged, "machine": "one", "measured": "2026-11-27"})
+    assert "covered_percent = 85.7" in toml_of({**judged, "machine": "one", "measured": "2026-11-27"}, {"uml": 1.4})
+
+    # Of two pools of the platform one was measured: the wider interval of before stays.
+    assert "factor = 1.400" in toml_of({**judged, "machine": "one", "measured": "2026-11-27"}, {"uml": 1.4})
 
 
 def test_simple_models_stand_beside_it() -> None:

@@ -73,8 +73,8 @@ def test_a_mark_of_byte_order_is_no_part_of_a_file(stealtime: Command, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "told", "hint"),
     [
-        (("watch", "--once", "--prometheus", "99999"), "has the port 99999, which is none from 1 to 65535", "9105"),
-        (("watch", "--once", "--prometheus", "x"), "'x' is no address with a port", "9105"),
+        (("watch", "--prometheus", "99999"), "has the port 99999, which is none from 1 to 65535", "9105"),
+        (("watch", "--prometheus", "x"), "'x' is no address with a port", "9105"),
         (("blackout", ":99999"), "':99999' has the port '99999', which is none from 1 to 65535", "HOST:PORT"),
         (("blackout", ":7000"), "':7000' names no host", "HOST:PORT"),
         (("sched", "analyze", "{tasks}", "--supply", "5ms"), "--supply: '5ms' is a time alone", "5ms/PERIOD"),

@@ -43,8 +43,8 @@ truth: setup ## run the slow tests that judge the instruments (TRUTH=due: only i
 	@tools/packages.sh test
 	@tools/truth.sh $(TRUTH)
 
-unit: setup ## set up, then run the unit tests of Python: no root, no machine, two to five minutes
-	@.venv/bin/pytest --numprocesses=2 --dist=loadfile tests/unit
+unit: setup ## set up, then run the unit tests of Python: no root, no machine, a minute or two
+	@tools/unit.sh
 
 lint: setup ## check format, types and style of Rust, Python, Markdown and shell
 	@tools/packages.sh test

@@ -16,8 +16,7 @@ chrt --idle 0 .venv/bin/python tests/rigs/fetch_guests.py >"$logs/fetch.log" 2>&
 fetch=$!
 chrt --idle 0 .venv/bin/pytest --durations=10 tests/browser tests/wheel >"$logs/pytest-browser.log" 2>&1 &
 browser=$!
-chrt --idle 0 .venv/bin/pytest --durations=10 --numprocesses=2 --dist=loadfile tests/unit 2>&1 |
-    tee "$logs/pytest-unit.log"
+chrt --idle 0 tools/unit.sh 2>&1 | tee "$logs/pytest-unit.log"
 ((PIPESTATUS[0] == 0)) || echo unit >>"$failures"
 wait "$browser" || echo browser >>"$failures"
 cat "$logs/pytest-browser.log"

@@ -160,6 +160,7 @@ def test_pages_that_are_protected_anew_cost_faults(compared: dict[str, Compared]
     assert one.page_faults > unprotected.page_faults + one.pages / one.epochs, (one, unprotected)
 
 
+@pytest.mark.truth
 def test_the_demonstration_loses_nothing(sound_machine: FirstLevel, tell: Callable[[str], None]) -> None:
     program = ".venv/bin/stealtime protect demo --accelerator kvm --interval 500ms --json"
     said = sound_machine.run(f"{program} 2>/exchange/demo.err || {{ cat /exchange/demo.err; exit 1; }}", within_s=300.0)

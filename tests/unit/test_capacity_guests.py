@@ -114,7 +114,7 @@ def test_a_virtual_cpu_that_comes_later_is_found_when_the_other_threads_are_read
     proc.add_process(100, LIBVIRT, [FabricatedThread("qemu"), vcpu()])
     with Collector(proc.root) as collector:
         for _ in range(8):
-            assert [thread.vcpu for thread in sampled(collector).threads] == [None, 0]
+            assert {thread.vcpu for thread in sampled(collector).threads} == {None, 0}
         proc.write_thread(100, 102, FabricatedThread("CPU 1/KVM"))
         found = [len(sampled(collector).threads) for _ in range(5)]
     assert found[-1] == 3, found

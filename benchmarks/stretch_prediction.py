@@ -1,9 +1,9 @@
 """How far from the truth is the predicted stretch of work that shares CPUs with other work?
 
 Measures mixes of co-located work: natively in CPU groups, in guests of User-Mode Linux and in guests under TCG, each
-piece of work alone just before or after the mix. On some mixes intervals are found, on the others all models are
-judged, beside simple baselines and the error that a perfect model would have. Without ``--measure`` the recording is
-judged; an interrupted measuring goes on with the next mix.
+piece of work alone just before or after the mix. Models in which nothing is fitted are judged on all mixes, beside
+simple baselines and the error that a perfect model would have; an interval is judged by those of all other mixes.
+Without ``--measure`` the recording is judged; an interrupted measuring goes on with the next mix.
 """
 
 import argparse
@@ -21,18 +21,18 @@ from typing import Any
 from co_located.judging import cases
 from co_located.live import live_cases
 from co_located.measuring import Effort, measure_pool
-from co_located.mixes import POOLS, Mix, Pool, Role, mixes
+from co_located.mixes import POOLS, Mix, Pool, mixes
 from co_located.verdict import document, live_toml_of, tables, toml_of
 
 from stealtime.capacity.prediction.accuracy import FILE as LIVE_FILE
 from stealtime.lab.host import read_host_facts
 from stealtime.lab.processors import read_cpu_sets
-from stealtime.studies.stretch.analysis.accuracy import FILE
+from stealtime.studies.stretch.analysis.accuracy import FILE, accuracies
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Value
 
 DATA = Path(__file__).parent / "co_located" / "measured.jsonl"
-COUNTS: Mapping[Role, int] = {"calibration": 6, "held-out": 6}
+COUNT = 12
 """Mixes of each pool."""
 EFFORT = Effort(window_s=5.0, repetitions=2)
 
@@ -49,15 +49,8 @@ def machine() -> str:
 
 
 def in_turn(pool: Pool) -> list[tuple[Mix, int]]:
-    """Give a pool's mixes with the number of each repetition: the roles in turn, all mixes before any again."""
-    drawn = mixes(pool, COUNTS)
-    roles = [[one for one in drawn if one.role == role] for role in COUNTS]
-    return [
-        (mix, repetition)
-        for repetition in range(1, EFFORT.repetitions + 1)
-        for turn in zip(*roles, strict=True)
-        for mix in turn
-    ]
+    """Give a pool's mixes with the number of each repetition, all mixes before any again."""
+    return [(mix, number) for number in range(1, EFFORT.repetitions + 1) for mix in mixes(pool, COUNT)]
 
 
 def append(data: Path, line: Mapping[str, Any]) -> None:
@@ -105,12 +98,10 @@ def main() -> int:
     if not lines:
         parser.error(f"--data {options.data}: nothing was measured yet (--measure)")
     blocks = [line for line in lines if "guests" in line]
-    if not {"calibration", "held-out"} <= {line["role"] for line in blocks}:
-        parser.error(f"--data {options.data}: too few mixes are measured to judge by (--measure)")
     found = document(cases(blocks), live_cases(blocks), blocks) | lines[0]
     print(json.dumps(found, indent=1) if options.json else tables(found))
     if options.write:
-        FILE.write_text(toml_of(found))
+        FILE.write_text(toml_of(found, {name: one.factor for name, one in accuracies().items()}))
         LIVE_FILE.write_text(live_toml_of(found))
     return 0
 

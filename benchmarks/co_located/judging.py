@@ -3,11 +3,11 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, geometric_mean, variance
 from typing import Any
 
-from co_located.mixes import PIECES, POOLS, Pool, Role
+from co_located.mixes import PIECES, POOLS, Pool
 from stealtime.studies.stretch.analysis import prediction
 from stealtime.studies.stretch.analysis.model import Guest
 from stealtime.studies.stretch.analysis.sharing import Work, share_out, solve_together
@@ -24,7 +24,6 @@ class Case:
 
     mix: str
     pool: Pool
-    role: Role
     piece: str
     each: tuple[float, ...]
     """How many times as long as alone the same work took, in each repetition."""
@@ -69,7 +68,7 @@ def cases(lines: Sequence[Mapping[str, Any]]) -> list[Case]:
                 if one["guests"][slot]["same_alone_s"] > 0.0
             )
             if each:
-                found.append(Case(mix, pool, repetitions[0]["role"], piece, each, models))
+                found.append(Case(mix, pool, piece, each, models))
     return with_constant(found)
 
 
@@ -124,18 +123,13 @@ def water_filling(works: Sequence[Work], guests: Sequence[Guest], cpus: int) -> 
 
 
 def with_constant(found: Sequence[Case]) -> list[Case]:
-    """Add the simplest baseline: the geometric mean of what calibration mixes of the platform measured."""
-    means = {}
-    for platform in {one.pool.platform for one in found}:
-        known = [one.measured for one in found if one.pool.platform == platform and one.role == "calibration"]
-        means[platform] = geometric_mean(known) if known else None
-    return [
-        Case(
-            one.mix, one.pool, one.role, one.piece, one.each,
-            {**one.predicted, "constant": means[one.pool.platform]},
-        )
-        for one in found
-    ]  # fmt: skip
+    """Add the simplest baseline: the geometric mean of what all other mixes of the platform measured."""
+
+    def constant(case: Case) -> float | None:
+        others = [one.measured for one in found if one.pool.platform == case.pool.platform and one.mix != case.mix]
+        return geometric_mean(others) if others else None
+
+    return [replace(one, predicted={**one.predicted, "constant": constant(one)}) for one in found]
 
 
 def ratios(found: Iterable[Case], model: str) -> list[float]:
@@ -194,6 +188,32 @@ def conformal_factor(calibration: Sequence[float], coverage: float = COVERAGE) -
     return math.exp(sorted(abs(math.log(one)) for one in calibration)[rank - 1])
 
 
-def covered(found: Sequence[float], factor: float) -> float:
-    """Give the share of ratios that the interval holds."""
-    return fmean(1.0 / factor <= one <= factor for one in found)
+def factors_of(found: Sequence[Case], model: str) -> dict[str, float | None]:
+    """Give the factors of a model's intervals by platform, from all mixes."""
+    platforms = sorted({one.pool.platform for one in found})
+    return {
+        name: conformal_factor(ratios([one for one in found if one.pool.platform == name], model)) for name in platforms
+    }
+
+
+def covered_share(some: Sequence[Case], model: str, found: Sequence[Case]) -> float | None:
+    """Give how often the interval holds what was measured: each by the factor of all *other* mixes of its platform.
+
+    Args:
+        some: The cases that are asked about.
+        model: By name.
+        found: All cases.
+
+    Returns:
+        None where there are too few other mixes for an interval.
+    """
+    factors: dict[str, float | None] = {}
+    held = []
+    for case in some:
+        if case.mix not in factors:
+            others = [one for one in found if one.mix != case.mix and one.pool.platform == case.pool.platform]
+            factors[case.mix] = conformal_factor(ratios(others, model))
+        factor, own = factors[case.mix], ratios([case], model)
+        if factor is not None and own:
+            held.append(1.0 / factor <= own[0] <= factor)
+    return fmean(held) if held else None

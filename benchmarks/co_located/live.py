@@ -40,14 +40,14 @@ def live_cases(lines: Sequence[Mapping[str, Any]]) -> list[Case]:
             if pool.guest(int(slot)).quota_percent is None:
                 stretch = wanted_s(one["beside"], pool.cpus) / one["beside"]["host_run_s"]
                 found[line["mix"], slot].append((stretch, fare.stretch, inside(one)))
-                about[line["mix"], slot] = {"line": line, "piece": one["piece"], "pool": pool}
+                about[line["mix"], slot] = {"piece": one["piece"], "pool": pool}
     cases = []
     for key, each in found.items():
         predicted = sum(model for _, model, _ in each) / len(each)
         own = [measured for _, _, measured in each if measured is not None]
         models = {MODEL: predicted, INSIDE: sum(own) / len(own) if own else None}
-        line, piece, pool = (about[key][name] for name in ("line", "piece", "pool"))
-        cases.append(Case(key[0], pool, line["role"], piece, tuple(stretch for stretch, _, _ in each), models))
+        piece, pool = (about[key][name] for name in ("piece", "pool"))
+        cases.append(Case(key[0], pool, piece, tuple(stretch for stretch, _, _ in each), models))
     return cases
 
 
@@ -67,6 +67,16 @@ def busy(alone: Mapping[str, Any], cpus: int) -> float:
     """Give the share of the time in which it would run if it never waited."""
     run, wanted = alone["host_run_s"] / alone["elapsed_s"], wanted_s(alone, cpus) / alone["elapsed_s"]
     return float(min(1.0, run / max(run, 1.0 - (wanted - run))))
+
+
+def company_percent(lines: Sequence[Mapping[str, Any]]) -> float | None:
+    """Give how long virtual CPUs waited that worked alone, in percent of the time: for what is not of the mixes.
+
+    Those of one thread only: several wait for each other, and natively tasks do.
+    """
+    alone = [one["alone"] for line in lines for one in line["guests"].values()]
+    waits = [one["wait_s"] / one["elapsed_s"] for one in alone if one["vcpu_threads"] == 1]
+    return 100.0 * sum(waits) / len(waits) if waits else None
 
 
 def inside(one: Mapping[str, Any]) -> float | None:

@@ -6,23 +6,26 @@ time. What is compared is the same iterations of the same tasks, which were done
 """
 
 import asyncio
+import os
 import random
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from co_located.mixes import PIECES, SLOTS, Mix, Pool
 from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.cgroup import cpu_group
 from stealtime.lab.platforms.host_views import between, look
 from stealtime.lab.platforms.model import Machine, MachineRequest
+from stealtime.lab.platforms.quotas import group_of
 from stealtime.lab.platforms.share import MAXIMUM_SHARES, MAXIMUM_WEIGHT, Share
 from stealtime.vocabulary.readings import Absent, Reading
 from stealtime.wire.message import RunTrial
@@ -96,6 +99,22 @@ def prefer(machines: Iterable[Machine]) -> None:
                 (above / file).write_text(str(most))
 
 
+@asynccontextmanager
+async def preferred_control() -> AsyncIterator[None]:
+    """Let this process win against the machines for the time of the context.
+
+    It tells each of them to begin. Busy ones that win against everything else leave it nothing, and the last machine
+    would begin seconds after the first.
+    """
+    async with cpu_group("control", Share(weight=MAXIMUM_WEIGHT)) as group:
+        before = group_of(Path("/proc/self/cgroup").read_text(), group.hierarchy)  # noqa: ASYNC240 - the kernel's
+        (group.path / "cgroup.procs").write_text(str(os.getpid()))
+        try:
+            yield
+        finally:
+            ((before or group.hierarchy.root) / "cgroup.procs").write_text(str(os.getpid()))
+
+
 class PoolMeasuring:
     """The guests of one pool, up."""
 
@@ -116,18 +135,16 @@ class PoolMeasuring:
         # Each boot and each end of a machine, whoever's it is, weighs the groups above anew.
         prefer(self._machines.values())
         alone: dict[str, tuple[dict[str, Any], Times]] = {}
-        others: list[float] = []
+        steal_s = whole_s = 0.0
         together: dict[int, tuple[dict[str, Any], Times]] = {}
         todo: list[str | Mix] = [*sorted(set(mix.pieces.values())), mix]
         random.Random(f"{mix.name} {order}").shuffle(todo)  # noqa: S311 - the order, not a secret
-        steal_s = 0.0
         for one in todo:
             what = one.pieces if isinstance(one, Mix) else {_ALONE: one}
-            host_before, busy_before_s = look([], self._cpus), self._busy_s()
+            host_before, began_s = look([], self._cpus), time.monotonic()
             done = await asyncio.gather(*(self._one(slot, piece, window_s) for slot, piece in what.items()))
-            busy_s = self._busy_s() - busy_before_s
+            whole_s += (time.monotonic() - began_s) * len(self._cpus)
             steal_s += _seconds(between(host_before, look([], self._cpus)).steal_ns) or 0.0
-            others.append(max(0.0, busy_s - sum(found["cost_s"] for found, _ in done)))
             if isinstance(one, Mix):
                 together = dict(zip(what, done, strict=True))
             else:
@@ -140,17 +157,11 @@ class PoolMeasuring:
                 "piece": piece, "same_alone_s": round(alone_s, 6), "same_s": round(beside_s, 6),
                 "alone": alone[piece][0], "beside": together[slot][0],
             }  # fmt: skip
-        whole_s = len(todo) * window_s * len(self._cpus)
         return {
             "window_s": window_s,
-            "others_percent": round(100 * sum(others) / whole_s, 2),
             "host_steal_percent": round(100 * steal_s / whole_s, 2),
             "guests": guests,
         }
-
-    def _busy_s(self) -> float:
-        times = psutil.cpu_times(percpu=True)
-        return sum(sum(times[cpu][:3]) + times[cpu].irq + times[cpu].softirq for cpu in self._cpus)
 
     async def _one(self, slot: int, piece: str, duration_s: float) -> tuple[dict[str, Any], Times]:
         machine = self._machines.get(slot) or self._machines[0]
@@ -198,6 +209,7 @@ async def measure_pool(
         window_s: How long each works at a time.
     """
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(preferred_control())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         slots = sorted({slot for mix, _ in drawn for slot in mix.pieces} | {0})
         machines = {slot: await _boot(stack, pool, slot, cpus, folder) for slot in slots}
@@ -207,7 +219,7 @@ async def measure_pool(
         measuring = PoolMeasuring(machines, cpus, folder)
         for mix, repetition in drawn:
             found = await measuring.block(mix, window_s, repetition)
-            yield {"pool": pool.name, "repetition": repetition, "mix": mix.name, "role": mix.role, **found}
+            yield {"pool": pool.name, "repetition": repetition, "mix": mix.name, **found}
 
 
 async def _boot(stack: AsyncExitStack, pool: Pool, slot: int, cpus: tuple[int, ...], folder: Path) -> Machine:

@@ -7,7 +7,6 @@ a quota. A mix puts pieces into some of the slots of its pool.
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from stealtime.studies.stretch.analysis.model import Guest
 from stealtime.wire.message import ContendProbe
@@ -91,10 +90,6 @@ class Pool:
 POOLS = tuple(Pool(platform, cpus) for platform in ("native", "uml", "qemu-tcg-paravirt") for cpus in (1, 2))
 
 
-Role = Literal["calibration", "held-out"]
-"""What a mix is for: to find how wide intervals must be, or to judge predictions and intervals."""
-
-
 @dataclass(frozen=True)
 class Mix:
     """What runs at once."""
@@ -103,30 +98,27 @@ class Mix:
     pool: Pool
     pieces: Mapping[int, str]
     """By slot."""
-    role: Role
 
 
-def mixes(pool: Pool, counts: Mapping[Role, int], seed: int = 3) -> list[Mix]:
+def mixes(pool: Pool, count: int, seed: int = 3) -> list[Mix]:
     """Draw the mixes of a pool; the same for the same seed, and each but once.
 
-    All are drawn alike, so that what is found on those for calibration holds for those held out (exchangeability).
+    All are drawn alike, so that what is found on some of them holds for the others (exchangeability).
 
     Args:
         pool: Where.
-        counts: How many of each role.
+        count: How many.
         seed: Of the draw.
     """
     draw = random.Random(f"{seed} {pool.name}")  # noqa: S311 - which mixes, not a secret
     seen: set[tuple[tuple[int, str], ...]] = set()
     found: list[Mix] = []
-    for role in [role for role, count in counts.items() for _ in range(count)]:
-        while True:
-            slots = sorted(draw.sample(range(len(SLOTS)), draw.choice(CROWDS[pool.cpus])))
-            chosen = {slot: draw.choice(list(PIECES)) for slot in slots}
-            # The same pieces in slots that are alike are the same mix.
-            key = tuple(sorted((SLOTS.index(SLOTS[slot]), piece) for slot, piece in chosen.items()))
-            if key not in seen:
-                break
-        seen.add(key)
-        found.append(Mix(f"{pool.name} {role} {len(found) + 1}", pool, chosen, role))
+    while len(found) < count:
+        slots = sorted(draw.sample(range(len(SLOTS)), draw.choice(CROWDS[pool.cpus])))
+        chosen = {slot: draw.choice(list(PIECES)) for slot in slots}
+        # The same pieces in slots that are alike are the same mix.
+        key = tuple(sorted((SLOTS.index(SLOTS[slot]), piece) for slot, piece in chosen.items()))
+        if key not in seen:
+            seen.add(key)
+            found.append(Mix(f"{pool.name} {len(found) + 1}", pool, chosen))
     return found

@@ -2,21 +2,21 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 from co_located.judging import (
     COVERAGE,
     Case,
-    conformal_factor,
-    covered,
+    covered_share,
+    factors_of,
     mae_of_p_points,
     mape_percent,
     noise_floor,
     ratios,
 )
-from co_located.live import INSIDE
+from co_located.live import INSIDE, company_percent
 from co_located.live import MODEL as LIVE
+from co_located.mixes import POOLS
 
 MODEL = "shared"
 GOALS = {"mae_of_p_points": 4.0, "mape_percent": 6.0, "covered_percent": 100 * COVERAGE}
@@ -25,44 +25,37 @@ PUBLISHED_MAE_OF_P_POINTS = 7.8
 
 
 def document(found: Sequence[Case], live: Sequence[Case], lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Give what ``--json`` prints: the errors on held-out mixes.
+    """Give what ``--json`` prints: the errors of models in which nothing is fitted, on all mixes.
 
     Args:
         found: All guests of all mixes.
         live: The same as the host's counters see them.
         lines: What was measured.
     """
-    held_out = [one for one in found if one.role == "held-out"]
-    live_held_out = [one for one in live if one.role == "held-out"]
-    models = list(held_out[0].predicted)
-    factors = {name: _factors(found, name) for name in models}
-    live_factors = _factors(live, LIVE)
+    models = list(found[0].predicted)
 
     def groups(name_of: Callable[[Case], str]) -> dict[str, Any]:
-        names = sorted({name_of(one) for one in held_out})
-        return {
-            name: _judged([one for one in held_out if name_of(one) == name], MODEL, factors[MODEL]) for name in names
-        }
+        names = sorted({name_of(one) for one in found})
+        return {name: _judged([one for one in found if name_of(one) == name], MODEL, found) for name in names}
 
     return {
         "schema_version": 2,
-        "mixes_all": len({one.mix for one in found}),
-        "mixes": len({one.mix for one in held_out}),
-        "guests": len(held_out),
-        "others_percent": fmean(line["others_percent"] for line in lines),
+        "mixes": len({one.mix for one in found}),
+        "guests": len(found),
+        "company_percent": company_percent(lines),
         "goals": GOALS,
         "published_mae_of_p_points": PUBLISHED_MAE_OF_P_POINTS,
-        "models": {name: _judged(held_out, name, factors[name]) for name in models},
+        "models": {name: _judged(found, name, found) for name in models},
         "platforms": groups(lambda one: one.pool.platform),
         "pools": groups(lambda one: one.pool.name),
         "kinds": groups(lambda one: one.kind),
         "pieces": groups(lambda one: one.piece),
-        "factors": factors[MODEL],
+        "factors": factors_of(found, MODEL),
         "live": {
-            platform: _judged([one for one in live_held_out if one.pool.platform == platform], LIVE, live_factors)
-            for platform in sorted({one.pool.platform for one in live_held_out})
+            platform: _judged([one for one in live if one.pool.platform == platform], LIVE, live)
+            for platform in sorted({one.pool.platform for one in live})
         },
-        "live_factors": live_factors,
+        "live_factors": factors_of(live, LIVE),
         "inside": {
             platform: {
                 "guests": len(own),
@@ -72,42 +65,31 @@ def document(found: Sequence[Case], live: Sequence[Case], lines: Sequence[Mappin
             for platform in sorted({one.pool.platform for one in live})
             if (own := [one for one in live if one.pool.platform == platform and one.predicted[INSIDE] is not None])
         },
-        "cases": [{"mix": one.mix, "piece": one.piece, "measured": one.measured, **one.predicted} for one in held_out],
+        "cases": [{"mix": one.mix, "piece": one.piece, "measured": one.measured, **one.predicted} for one in found],
     }
 
 
-def _factors(found: Sequence[Case], model: str) -> dict[str, float | None]:
-    """Give the factors of a model's intervals, by platform."""
-    calibration = [one for one in found if one.role == "calibration"]
-    platforms = sorted({one.pool.platform for one in found})
-    return {
-        name: conformal_factor(ratios([one for one in calibration if one.pool.platform == name], model))
-        for name in platforms
-    }
-
-
-def _judged(held_out: Sequence[Case], model: str, factors: Mapping[str, float | None]) -> dict[str, Any]:
-    judged = [one for one in held_out if one.predicted[model] is not None]
-    inside = [
-        covered(ratios([one], model), factor) for one in judged if (factor := factors[one.pool.platform]) is not None
-    ]
+def _judged(some: Sequence[Case], model: str, found: Sequence[Case]) -> dict[str, Any]:
+    """Judge a model on some of all cases."""
+    judged = [one for one in some if one.predicted[model] is not None]
     floor = noise_floor(judged)
+    inside = covered_share(judged, model, found)
     return {
         "mixes": len({one.mix for one in judged}),
         "guests": len(judged),
-        "without_an_answer": len(held_out) - len(judged),
+        "without_an_answer": len(some) - len(judged),
         "mape_percent": mape_percent(judged, model),
         "mae_of_p_points": mae_of_p_points(judged, model),
         "floor_mape_percent": None if floor is None else floor[0],
         "floor_mae_of_p_points": None if floor is None else floor[1],
-        "covered_percent": 100 * fmean(inside) if inside else None,
+        "covered_percent": None if inside is None else 100 * inside,
     }
 
 
 def tables(found: dict[str, Any]) -> str:
     """Give them for people."""
     lines = [
-        f"{found['guests']} guests of {found['mixes']} held-out mixes ({found['machine']}, {found['measured']})",
+        f"{found['guests']} guests of {found['mixes']} mixes ({found['machine']}, {found['measured']})",
         "errors: of the stretch in percent, of P = 1 / stretch in points; floor: what a perfect model would have",
     ]
     for title in ("models", "platforms", "pools", "kinds", "pieces", "live"):
@@ -130,7 +112,8 @@ def tables(found: dict[str, Any]) -> str:
     factors = ", ".join(f"{name} {one or math.nan:.2f}" for name, one in found["factors"].items())
     live = ", ".join(f"{name} {one or math.nan:.2f}" for name, one in found["live_factors"].items())
     lines.append(f"\nintervals of {MODEL}: divided and multiplied by {factors}; live {live}")
-    lines.append(f"what was not of the mixes used {found['others_percent']:.1f} % of the CPUs")
+    if found["company_percent"] is not None:
+        lines.append(f"virtual CPUs that worked alone waited for {found['company_percent']:.1f} % of the time")
     goals = found["goals"]
     lines.append(
         f"goals: stretch at most {goals['mape_percent']:g} %, P at most {goals['mae_of_p_points']:g} points, inside in "
@@ -143,11 +126,21 @@ def _written(figure: float | None) -> str:
     return "-" if figure is None else f"{figure:.1f}"
 
 
-def toml_of(found: dict[str, Any]) -> str:
-    """Give the study's file: the errors of the model that it tells, by platform."""
+def toml_of(found: dict[str, Any], former: Mapping[str, float]) -> str:
+    """Give the study's file: the errors of the model that it tells, by platform.
+
+    Args:
+        found: The document.
+        former: The factors that the file has by now. A platform that was not measured on as many CPUs as the program
+            measures it on keeps a wider one.
+    """
     lines = _head(found)
     for name, one in found["platforms"].items():
-        lines += [f"\n[platform.{name}]", f"mixes = {one['mixes']}", *_errors(one, found["factors"][name])]
+        factor = found["factors"][name]
+        is_whole = all(pool.name in found["pools"] for pool in POOLS if pool.platform == name)
+        if factor is not None and not is_whole:
+            factor = max(factor, former.get(name, factor))
+        lines += [f"\n[platform.{name}]", f"mixes = {one['mixes']}", *_errors(one, factor)]
     return "\n".join(lines) + "\n"
 
 

@@ -11,6 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from stealtime.capacity.counters.weights import group_weights
 from stealtime.capacity.guest import Guest
+from stealtime.capacity.prediction import accuracy, what_if
+from stealtime.capacity.prediction.accuracy import LiveAccuracy, live_accuracies, live_factor
 from stealtime.capacity.prediction.addition import read_addition
 from stealtime.capacity.prediction.document import Changes, predict
 from stealtime.capacity.prediction.terminal import PredictionPage
@@ -119,7 +121,11 @@ def test_guests_of_one_name_are_told_apart() -> None:
     assert list(named_apart(pair).values()) == ["web (pid 1)", "web (pid 2)", "db"]
 
 
-def test_the_document_has_each_change_alone_and_the_page_shows_it(snapshot: SnapshotAssertion) -> None:
+def test_the_document_has_each_change_alone_and_the_page_shows_it(
+    snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # How wide intervals are is measured, and no matter of this page.
+    monkeypatch.setattr(what_if, "live_factor", lambda kind: 1.3)
     uses = host(*(guest(name, run=[50.0], wait=[50.0], cpus=[0]) for name in ("db", "web")), guest("calm", run=[0.0]))
     changes = Changes([read_addition("2vcpu,busy=60%", CPUS)], ["db"])
     found = predict(node(uses), changes)
@@ -165,3 +171,16 @@ def test_the_weight_of_a_guests_own_group_is_read_and_that_of_a_shared_one_is_no
     hierarchy = CpuHierarchy(1 if version == 1 else 2, tmp_path / "cgroup")
     assert group_weights(threads, hierarchy, tmp_path / "proc") == {(1, 0): 3.0, (2, 0): 1.0}
     assert group_weights(threads, None, tmp_path / "proc") == {}
+
+
+def test_intervals_are_those_of_the_benchmark_and_of_an_unknown_kind_the_widest() -> None:
+    known = live_accuracies()
+    assert all(one.factor >= 1.0 for one in known.values())
+    assert live_factor("uml") == known["uml"].factor
+    assert live_factor("qemu") == known["qemu"].factor
+
+
+def test_a_kind_that_was_never_judged_has_the_widest_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"uml": LiveAccuracy(guests=1, mape_percent=1.0, factor=1.7, covered_percent=90.0)}
+    monkeypatch.setattr(accuracy, "live_accuracies", lambda: known)
+    assert live_factor("qemu") == 1.7

@@ -69,7 +69,7 @@ def families(exported: Exported) -> Iterator[Family]:
     yield from _host(exported)
     yield from _guests(exported)
     yield from _vcpus(exported)
-    yield from stretch_families(exported.snapshot)
+    yield from stretch_families(exported.snapshot.uses[-1])
     if exported.prediction is not None:
         yield from prediction_families(exported.prediction)
     if exported.blamed is not None:

@@ -1,37 +1,33 @@
 """The stretch of guests and the pressure on the host as metrics, and what is predicted of one more guest; pure.
 
-The stretch is over the time on which verdicts look back. For another time Prometheus makes it of the counters:
+The stretch is that of the last reading. For a longer time Prometheus makes it of the counters:
 `1 + rate(stealtime_guest_wait_seconds_total[5m]) / rate(stealtime_guest_run_seconds_total[5m])`.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from stealtime.capacity.exporter.exposition import Family, gauge, labels
-from stealtime.capacity.figures import Series
 from stealtime.capacity.prediction.document import PredictionDocument, Scenario
-from stealtime.capacity.stretching import pressure_of
-from stealtime.capacity.watch.state import Snapshot
-from stealtime.vocabulary.readings import Absent
+from stealtime.capacity.stretching import pressure_of, stretch_of
+from stealtime.capacity.use import Use
 
 MOST_VCPUS: Final = 5
 """Of a guest whose virtual CPUs have a series each, as in :mod:`stealtime.capacity.exporter.families`."""
 
 
-def stretch_families(snapshot: Snapshot) -> Iterator[Family]:
-    """Give the stretch of each guest and virtual CPU, and the pressure on the host."""
+def stretch_families(use: Use) -> Iterator[Family]:
+    """Give the stretch of each guest and virtual CPU in one interval, and the pressure on the host."""
     stretch = gauge("stealtime_guest_stretch_ratio", "How many times as long as on CPUs of its own its work takes.")
     each = gauge("stealtime_vcpu_stretch_ratio", f"The same of a virtual CPU; of guests with up to {MOST_VCPUS}.")
-    for advice in snapshot.guests.values():
-        name, figures = advice.judgement.subject, advice.judgement.figures
-        _add(stretch, labels(guest=name), figures.whole.get("stretch"))
-        if len(figures.parts) <= MOST_VCPUS:
-            for part, series in figures.parts.items():
-                _add(each, labels(guest=name, vcpu=part.removeprefix("vCPU ")), series.get("vcpu_stretch"))
+    for one in use.guests.values():
+        name = one.guest.name
+        stretch.add(labels(guest=name), stretch_of([one]))
+        if len(one.vcpus) <= MOST_VCPUS:
+            for number in one.vcpus:
+                each.add(labels(guest=name, vcpu=str(number)), stretch_of([one], number))
     pressure = gauge("stealtime_host_wait_ratio", "Of the CPU time that guests want, the share for which they wait.")
-    now = pressure_of(snapshot.uses[-1].guests.values())
-    if not isinstance(now, Absent):
-        pressure.add("", now)
+    pressure.add("", pressure_of(use.guests.values()))
     yield from (stretch, each, pressure)
 
 
@@ -56,8 +52,3 @@ def prediction_families(prediction: PredictionDocument) -> Iterator[Family]:
 
 def _change(scenario: Scenario) -> dict[str, str]:
     return {"added": scenario.added or "", "removed": scenario.removed or ""}
-
-
-def _add(family: Family, own: str, series: Series[Any] | None) -> None:
-    if series is not None and series.values:
-        family.add(own, series.mean)

@@ -23,6 +23,10 @@ class LiveAccuracy(BaseModel):
     """On which it was judged."""
     mape_percent: float
     """The mean absolute error in percent of the measured stretch."""
+    floor_mape_percent: float | None = None
+    """What it would be of a model that is right: repetitions differ."""
+    mae_of_p_points: float | None = None
+    """The mean absolute error of 1 / stretch, in points of a hundred."""
     factor: float = Field(ge=1.0)
     """A prediction is divided and multiplied by it to get an interval that holds the truth in 90 % of cases."""
     covered_percent: float

@@ -7,15 +7,13 @@ from typing import Final
 from stealtime.capacity.figures import net_wait_percent
 from stealtime.capacity.rules import Verdict
 from stealtime.capacity.severity import severity
+from stealtime.capacity.stretching import stretch_of
 from stealtime.capacity.use import GuestUse, run_percent
 from stealtime.capacity.watch.state import Snapshot
 from stealtime.vocabulary.readings import Absent
 
 Key = tuple[int, int]
 """``Guest.key``."""
-
-_LEAST_WANTED_PERCENT = 1.0
-"""Who wants less is idle: one wait of a millisecond in a second would be a stretch of ten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ def row_of(key: Key, use: GuestUse, snapshot: Snapshot) -> Row:
         vcpus=len(use.vcpus),
         run_percent=run,
         wait_percent=wait,
-        stretch=None if wait is None else _stretch(run, wait),
+        stretch=None if isinstance(stretch := stretch_of([use]), Absent) else stretch,
         wait_per_dispatch_ns=max((one for one in each if not isinstance(one, Absent)), default=None),
         emulator_percent=sum(known) if known else None,
     )

@@ -62,10 +62,6 @@ def row_of(key: Key, use: GuestUse, snapshot: Snapshot) -> Row:
     )
 
 
-def _stretch(run: float, wait: float) -> float | None:
-    return (run + wait) / run if run > 0 and run + wait >= _LEAST_WANTED_PERCENT else None
-
-
 def _descending(figure: float | None) -> tuple[bool, float]:
     return figure is None, -(figure or 0.0)
 

@@ -97,7 +97,7 @@ async def test_each_panel_has_a_series_and_the_crowded_host_raises_the_alarm(
 
         # A verdict after a minute; then some windows of the trace are over, too.
         assert await until(is_judged, within_s=120), asked.firing()
-        names = {one["metric"]["name"] for one in asked.query("stealtime_guest_info")}
+        names = {one["metric"]["guest"] for one in asked.query("stealtime_guest_info")}
         crowded = {name for alert, name in asked.firing() if alert == "StealtimeGuestCrowded"}
         assert len(crowded & names) >= 2, asked.firing()
 

@@ -55,9 +55,9 @@ class Prometheus:
         return result
 
     def firing(self) -> set[tuple[str, str]]:
-        """Give the alerts that fire, with the name of the guest or the host."""
+        """Give the alerts that fire, with the label of the guest, or the host."""
         return {
-            (one["labels"]["alertname"], one["labels"].get("name", one["labels"].get("instance", "")))
+            (one["labels"]["alertname"], one["labels"].get("guest", one["labels"].get("instance", "")))
             for one in self._ask("alerts")["alerts"]
             if one["state"] == "firing"
         }

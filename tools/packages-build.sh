@@ -14,6 +14,5 @@ fi
 
 tools/packages-wheel.sh
 tools/packages-deb.sh
-tools/packages-exporter.sh
 tools/packages-image.sh
 exec .venv/bin/pytest tests/packages

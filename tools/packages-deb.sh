@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds dist/packages/*.deb of agent and replicator from the files of the wheel beside them: tools/packages-wheel.sh.
+# Builds dist/packages/*.deb of agent, replicator and exporter from the files of the wheel beside them
+# (tools/packages-wheel.sh).
 set -euo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"
@@ -9,14 +10,15 @@ export SOURCE_DATE_EPOCH
 
 unpack() {
     rm -rf "$tree"
-    mkdir -p "$tree"/{bin,lib,units,wheel}
+    mkdir -p "$tree"/{bin,exporter,lib,units,wheel}
     .tools/uv/bin/uv run --no-project python -m zipfile -e dist/packages/stealtime-*.whl "$tree/wheel"
     install -m 755 "$tree"/wheel/stealtime-*.data/scripts/stealtime-{agent,replicator} "$tree/bin"
     install -m 644 "$tree"/wheel/stealtime/protect/libstealtime_pagetrack*.so "$tree/lib/libstealtime_pagetrack.so"
+    install -m 644 src/stealtime/capacity/exporter/{alerts.yml,grafana.json} "$tree/exporter"
 }
 
-# All units of the tool, for a `stealtime` that lies where systemd looks for programs (such as
-# /usr/local/bin), with replicator and library of this package.
+# All units of the tool, for a `stealtime` that lies where systemd looks for programs (such as /usr/local/bin); those of
+# protection with replicator and library of this package.
 units() {
     local unit
     for unit in src/stealtime/*/units/*.service; do
@@ -25,6 +27,8 @@ Environment=STEALTIME_REPLICATOR=/usr/bin/stealtime-replicator\
 Environment=STEALTIME_PAGETRACK=/usr/lib/stealtime/libstealtime_pagetrack.so' \
             "$unit" >"$tree/units/$(basename "$unit")"
     done
+    sed 's|@STEALTIME@|stealtime|' src/stealtime/capacity/exporter/stealtime-exporter.service \
+        >"$tree/units/stealtime-exporter.service"
 }
 
 man_pages() {

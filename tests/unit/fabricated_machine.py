@@ -54,6 +54,7 @@ WELL_KEPT: Mapping[str, str] = {
     f"{CPU}/cpu0/cpuidle/state2/latency": "133\n",
     f"{CPU}/cpu0/cpuidle/state2/disable": "1\n",
     "/usr/lib/x86_64-linux-gnu/libc.a": "",
+    "/usr/lib/x86_64-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so": "",
 }
 
 

@@ -25,6 +25,7 @@ from stealtime.campaigns.progress import PlainProgress, show_progress
 from stealtime.cli.console import PlainConsole
 from stealtime.cli.interruptible import interruptibly
 from stealtime.report.claims.library import published_names
+from stealtime.report.claims.statements import statement_names
 
 TICK = '[[probes]]\nprobe = "tick"\nduration = "5s"\n'
 TASK = '[[tasks]]\nname = "a"\ncost = "1ms"\nperiod = "7ms"\n'
@@ -100,7 +101,7 @@ def test_a_mark_of_byte_order_is_no_part_of_a_file(stealtime: Command, tmp_path:
         (("sched", "analyze", "{tasks}", "--overheads", "nosuch.csv"), "nosuch.csv does not exist", "name"),
         (("sched", "generate", "--law", "light-uniform", "-k", "1000000"), "are more than 10000", "fewer"),
         (("--install-completion", "foo"), "--install-completion takes no 'foo'", "in that shell"),
-        (("compare", "last"), "compare needs a second run", "hyperv-stretch|hyperv2013|telephony2011"),
+        (("compare", "last"), "compare needs a second run", "hyperv-stretch|hyperv2013|rtos2013|telephony2011"),
         ((*SHORT, "--junit", "{closed}/x.xml"), "may not be written", "another file"),
         (("run", "-D", "5"), "--duration: '5' has no unit", "give a duration such as 500ms, 5s or 1m30s"),
         (("run", "--max-overhead", "x"), "--max-overhead: 'x' is not a duration", "p99.9=100us the 99.9th percentile"),
@@ -285,7 +286,7 @@ def test_lists_name_all_that_comes_with_stealtime(stealtime: Command) -> None:
         assert list(dict.fromkeys(cells.probe for cells in campaign.probes)) == one["probes"]
         assert one["has_short_form"] == (campaign.short is not None)
     published = json.loads(stealtime("compare", "--list", "--json").out)["published"]
-    assert [one["name"] for one in published] == published_names()
+    assert [one["name"] for one in published] == sorted([*published_names(), *statement_names()])
     assert "quick: tick, switch, wakeup" in stealtime("run", "--list").out
 
 

@@ -38,7 +38,7 @@ def test_it_is_run_and_shown(stealtime: Command, platforms: list[ScriptedPlatfor
     with pytest.raises(StealtimeError, match=r"loudness\.parquet"):
         stored.check_tables()
     aside.rename(stored.trials[0].table("loudness"))
-    shown = stealtime("show").out
+    shown = stealtime("show", "--all").out
     assert [" ".join(line.split()) for line in shown.splitlines() if "2,000" in line] == [
         f"{name} echo {count} 1,000 1.00 µs 2,000" for name in ("native", "uml") for count in (3, 12)
     ]

@@ -123,7 +123,7 @@ def test_it_is_planned_run_stored_and_shown(
     assert (listed["cells_measured"], listed["cells_invalid"], listed["cells_failed"]) == (16, 0, 0)
     failover = next(trial for trial in stored.trials if "failover-killed" in trial.record.trial_id)
     assert failover.result(Failover).silence_tcp_ns in {(300 + number) * MS for number in (1, 2, 3, 4)}
-    shown = stealtime("show").out
+    shown = stealtime("show", "--all").out
     for words in ("302 ms", "80.0 ms", "9.00 ms", "2.50 ms", "2.0 %", "1.5 MB/s", "300 ms to 305 ms"):
         assert words in shown
     assert "200" in shown, "acknowledged in four repetitions"
@@ -148,7 +148,7 @@ def test_with_too_few_repetitions_nothing_is_judged(stealtime: Command, played: 
     assert {one["because"] for cell in first["cells"] for one in cell["figures"]} == {
         "there are fewer than 4 repetitions (1)"
     }
-    shown = stealtime("show").out
+    shown = stealtime("show", "--all").out
     assert "Intervals and ratios are not judged where there are fewer than 4 repetitions (1)." in shown
     assert "not judged" in shown[shown.index("as unprotected") :]
     second = json.loads(stealtime("run", "protection", "--short", "--json").out)
@@ -184,7 +184,9 @@ def test_the_cost_is_told_against_the_unprotected_guest(stealtime: Command, play
 def test_what_must_not_happen_is_told_loudly(stealtime: Command, played: ScriptedDriver) -> None:
     played.violations = {"forgotten": 3}
     shown = stealtime("run", "protection", "--short").out
-    assert "clients saw what must not happen: 3 x forgotten" in shown
+    assert "3 of 50 acknowledged values were lost or wrong" in shown
+    assert "limits: clients saw what must not happen (2 of 4 cells)" in shown
+    assert "clients saw what must not happen: 3 x forgotten" in stealtime("show", "--all").out
     document = json.loads(stealtime("show", "--json").out)
     struck = [cell for cell in document["cells"] if cell["probe"] == "failover"]
     assert [(cell["violations"], cell["connections_lost"]) for cell in struck] == [({"forgotten": 3}, 1)] * 2
@@ -194,7 +196,8 @@ def test_trials_begun_anew_and_the_error_of_other_hosts_clocks_are_told(
     stealtime: Command, played: ScriptedDriver
 ) -> None:
     played.retries, played.clock_error_ns = 2, 123_456
-    shown = " ".join(stealtime("run", "protection", "--short").out.split())
+    assert "begun anew 2x" in stealtime("run", "protection", "--short").out
+    shown = " ".join(stealtime("show", "--all").out.split())
     assert "begun anew 2x, because the guest lost its standby" in shown
     assert "by the clocks of two other hosts: each is known to within 123 µs" in shown
 

@@ -184,7 +184,7 @@ def test_it_is_run_stored_shown_exported_and_compared(
     described = json.loads(table.schema.metadata[b"stealtime"])
     assert described["conversion"]["error_ns"] == 40.0
     assert pq.read_table(trial.table("events")).num_rows == 1
-    shown = stealtime("show")
+    shown = stealtime("show", "--all")
     assert "Deadlines: jobs that were not done in time" in shown.out
     assert "4 0.20 120 8 6.7 %" in " ".join(shown.out.split())
     assert "start, all tasks" in shown.out
@@ -245,7 +245,7 @@ def test_what_all_rows_share_stands_above_the_tables_and_not_in_them(
         'k = [1, 2]\npolluters = 1\nduration = "200ms"\n'
     )
     assert stealtime("run", str(file)).code == 0
-    shown = stealtime("show", "last").out
+    shown = stealtime("show", "last", "--all").out
     assert shown.count("light-uniform") == 1
     assert "All task sets: light-uniform, fifo, polluters 1, scenario alone" in shown
     rows = [line.split() for line in shown.splitlines() if line.startswith(("1 task", "2 tasks"))]

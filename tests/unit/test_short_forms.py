@@ -9,6 +9,7 @@ import pytest
 import realtime_pictures
 import stretch_cells
 import telephony_cells
+from command import Command
 from rich.console import Console
 from study_pages import protection_cells
 
@@ -82,3 +83,10 @@ def test_the_first_table_is_shown_however_long_it_is() -> None:
     text = shown([table("First", MANY), table("Last", 1)], 20)
     assert f"row {MANY - 1}" in text
     assert "Last" not in text
+
+
+@pytest.mark.usefixtures("echo_study", "platforms")
+def test_a_study_that_declares_no_short_tables_shows_those_of_its_figures(stealtime: Command) -> None:
+    assert stealtime("run", "canyon").code == 0
+    shown = [" ".join(line.split()) for line in stealtime("show").out.splitlines()]
+    assert sum("1.00 µs 2,000" in line for line in shown) == 4

@@ -134,7 +134,7 @@ def test_it_is_run_stored_shown_and_held_against_hyper_v(
     assert {one["because"] for cell in document["cells"] for one in cell["provisioning"]} == {
         "no repetition lasted for a whole second, which is the shortest interval"
     }
-    shown = stealtime("show")
+    shown = stealtime("show", "--all")
     assert "Stretch: how many times as long" in shown.out
     assert "Where the seconds went" in shown.out
     assert "Provisioning while the work was done" in shown.out

@@ -57,7 +57,7 @@ class FigureTable:
     figures: tuple[str, ...]
     """The columns, by name."""
     short: tuple[str, ...] = ()
-    """Those that a screen of 80 columns has room for; without any the table is not shown there."""
+    """Those that a screen of 80 columns has room for; a table without any is not shown there, unless no table has."""
     only_measured: bool = False
     """Whether a cell without a value of any of them is left out."""
     is_base: Callable[[Any], bool] | None = None

@@ -24,11 +24,16 @@ def tables_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> list[TableOf
 
 
 def short_tables_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> tuple[list[TableOfWords], int]:
-    """Give the tables for a screen, without intervals, and how many others have a row."""
+    """Give the tables for a screen, without intervals, and how many others have a row.
+
+    Of a study that declares none these are the tables of its figures themselves.
+    """
+    tables = study.catalogue.tables
+    declared = [replace(table, figures=table.short) for table in tables if table.short]
     short = [
         replace(built, rows=[row for row in built.rows if row[0]])
-        for table in study.catalogue.tables
-        if table.short and (built := _table(study, replace(table, figures=table.short), cells)).rows
+        for table in declared or [one for one in tables if one.is_base is None]
+        if (built := _table(study, table, cells)).rows
     ]
     return short, len(tables_of(study, cells)) - len(short)
 

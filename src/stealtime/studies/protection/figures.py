@@ -31,9 +31,7 @@ class ProtectionFigures(CatalogueCell):
 
     @classmethod
     def more(cls, _cell: Cell, results: Sequence[Any]) -> Mapping[str, Any]:
-        violations: Counter[str] = Counter()
-        for one in results:
-            violations.update(one.violations)
+        violations = sum((Counter(one.violations) for one in results), Counter[str]())
         silent = Counter(name for one in results for name in getattr(one, "unanswered_protocols", ()))
         return {"violations": dict(violations), "unanswered_protocols": dict(silent)}
 
@@ -57,8 +55,7 @@ class ProtectionFigures(CatalogueCell):
 
     @property
     def _wrongs(self) -> list[str]:
-        kinds = sorted(self.violations.items())
-        told = [f"clients saw what must not happen: {count} x {kind}" for kind, count in kinds]
+        told = [f"clients saw what must not happen: {self.violations[one]} x {one}" for one in sorted(self.violations)]
         return [*told, f"{self.pages_wrong} pages of the guest's memory are wrong"] if self.pages_wrong else told
 
     @property

@@ -183,7 +183,7 @@ class Seen:
     cut_columns: list[str]
     """Boxes whose content is wider than they are, so that one would have to scroll."""
     unfolded_columns: list[str]
-    """Those of them that nobody had to unfold."""
+    """Those of them that nobody had to unfold: outside of ``details`` with ``data-was-folded``."""
     boxless: list[str]
     """Tables that are wider than what they stand in, without a box that scrolls."""
     halved: list[str]

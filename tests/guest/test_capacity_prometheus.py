@@ -49,6 +49,18 @@ async def busy_guest(folder: Path) -> AsyncIterator[BootedMachine]:
 
 
 @contextmanager
+def hog(cpu: int) -> Iterator[None]:
+    """Keep a CPU from idling: guests that wait beside an idle one are misplaced, and their host not over-committed."""
+    script = f"import os; os.sched_setaffinity(0, {{{cpu}}}); os.nice(19)\nwhile True: pass"
+    process = subprocess.Popen([sys.executable, "-c", script])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
 def exporter(port: int, temporary: Path) -> Iterator[subprocess.Popen[bytes]]:
     temporary.mkdir()
     argv = [str(Path(sys.executable).with_name("stealtime")), "watch", "--prometheus", str(port)]
@@ -88,6 +100,7 @@ async def test_each_panel_has_a_series_and_the_crowded_host_raises_the_alarm(
         pair = [await stack.enter_async_context(busy_guest(tmp_path / name)) for name in ("a", "b")]
         for machine in pair:  # once both have booted: one that is preferred leaves nothing to do so with
             prefer(machine)
+        stack.enter_context(hog(HOUSEKEEPING_CPU))
         watching = stack.enter_context(exporter(port, tmp_path / "temporary"))
         asked = stack.enter_context(prometheus(tmp_path / "prometheus", f"{LOOPBACK}:{port}", ALERTS))
         assert await until(asked.is_ready, within_s=30)

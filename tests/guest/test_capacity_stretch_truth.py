@@ -38,7 +38,7 @@ WORK_S, SETTLE_S = 3.0, 0.6
 """Of each turn; counters are read within it, when both work already and still."""
 WEIGHTS = (100, 300)
 WORK = ContendProbe(
-    tasks=1, iterations=1_000_000, collection_bytes=64 << 10, searches=20, io_mean_ns=0, io_spread_percent=0,
+    tasks=1, iterations=900_000, collection_bytes=64 << 10, searches=20, io_mean_ns=0, io_spread_percent=0,
     lock_percent=0, lock_searches=1, seed=1,
 )  # fmt: skip
 

@@ -44,6 +44,8 @@ fn a_plugin_of_nagios_has_one_line_with_performance_data() {
     let (text, data) = line.split_once(" | ").unwrap();
     assert!(text.contains("cause not known, because it was asked not to trace"), "{text}");
     assert!(data.starts_with("max=") && data.contains("us;0;0.001;0 p99="), "{data}");
+    let decimals = |part: &str| part.chars().take_while(char::is_ascii_digit).count();
+    assert!(data.split('.').skip(1).all(|part| decimals(part) <= 6), "no more than nanoseconds: {data}");
     assert!(!rest.contains('|'), "{rest}");
     assert_eq!(error, "", "what is said on standard error is lost there");
 }

@@ -82,7 +82,7 @@ impl Report {
         let cpus = watched.cpus.iter().map(CpuFigures::of).collect();
         let is_late = latest.is_some_and(|(_, late)| late.late_ns > plan.levels.warning_ns);
         let cause = is_late.then(|| find_cause(plan, watched, &machine)).flatten();
-        let at_s = |late: Late| late.due_ns.saturating_sub(origin_ns) as f64 * 1e-9;
+        let at_s = |late: Late| late.due_ns.saturating_sub(origin_ns) as f64 / 1e9;
         let worst = latest.map(|(cpu, late)| Worst { cpu, late_ns: late.late_ns, at_s: at_s(late) });
         let hint = match (state, why) {
             (State::NotJudged, Some(BUSY)) => {
@@ -100,7 +100,7 @@ impl Report {
             warning_ns: plan.levels.warning_ns,
             worst,
             cause,
-            elapsed_s: elapsed_ns as f64 * 1e-9,
+            elapsed_s: elapsed_ns as f64 / 1e9,
             interval_ns: plan.interval_ns,
             policy,
             priority: if policy == "SCHED_FIFO" { plan.priority } else { 0 },
@@ -179,9 +179,10 @@ impl Report {
 
     /// `'label'=value[UOM];[warn];[crit];[min]`
     fn performance(&self) -> String {
-        let us = |ns: u64| format!("{}us", ns as f64 * 1e-3);
+        // A thousandth is no binary fraction: times 1e-3, 131646 ns are 131.64600000000002 us.
+        let us = |ns: u64| format!("{}us", ns as f64 / 1e3);
         let latest = self.worst.as_ref().map(|worst| {
-            let (warning, critical) = (self.warning_ns as f64 * 1e-3, self.bar.at_most_ns as f64 * 1e-3);
+            let (warning, critical) = (self.warning_ns as f64 / 1e3, self.bar.at_most_ns as f64 / 1e3);
             format!("max={};{warning};{critical};0", us(worst.late_ns))
         });
         let p99 = self.cpus.iter().filter_map(|cpu| cpu.series.p99_ns).max();
@@ -190,7 +191,7 @@ impl Report {
             latest,
             p99.map(|ns| format!("p99={};;;0", us(ns))),
             Some(format!("over_bar={over};;;0")),
-            self.steal_ns.map(|ns| format!("steal={}ms;;;0", ns as f64 * 1e-6)),
+            self.steal_ns.map(|ns| format!("steal={}ms;;;0", ns as f64 / 1e6)),
         ];
         figures.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }

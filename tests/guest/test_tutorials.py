@@ -30,8 +30,9 @@ CAPACITY = Tutorial(
     # What the lost seconds went to is a matter of the machine, and so are the columns of their table. Whether guests
     # are misplaced or the host is over-committed depends on what else runs there.
     own=(
-        *("          ", "platform, scenario", "uml half", "uml overcommitted"),
-        *("host: over-committed host", "  a virtual CPU that", "  0.36 and waits", "  0.11, ..."),
+        *("platform, scenario", "uml half", "uml overcommitted", "guest stealtime-tcg-paravirt"),
+        *("...: over-committed host", "host: over-committed host", "  by the rule vcpu-wait"),
+        *("  a virtual CPU that", "  0.49 and waits"),
     ),
 )
 

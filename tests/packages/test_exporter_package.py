@@ -8,7 +8,7 @@ import pytest
 from built_packages import only, run
 
 EXPORTER = resources.files("stealtime.capacity.exporter")
-UNIT = "usr/lib/systemd/system/stealtime-exporter.service"
+UNIT = "lib/systemd/system/stealtime-exporter.service"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,11 @@ def test_it_has_the_files_of_the_tool(root: Path) -> None:
 def test_nothing_is_enabled_or_started(deb: Path) -> None:
     scripts = run("dpkg-deb", "--info", deb, "postinst", "postrm")
     assert "daemon-reload" in scripts
-    assert not [word for word in ("enable", "start", "deb-systemd") if word in scripts]
+    assert "deb-systemd-invoke" not in scripts, "that starts it"
+    # An upgrade enables it again where somebody had enabled it.
+    before, enabling, _ = scripts.partition("deb-systemd-helper enable")
+    assert enabling
+    assert "if deb-systemd-helper --quiet was-enabled" in before[-200:]
 
 
 def test_systemd_understands_the_unit(root: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ CAPACITY = Tutorial(
     # What the lost seconds went to is a matter of the machine, and so are the columns of their table. Whether guests
     # are misplaced or the host is over-committed depends on what else runs there.
     own=(
-        *("platform, scenario", "uml half", "uml overcommitted", "guest stealtime-tcg-paravirt"),
+        *("platform, scenario", "uml half", "uml overcommitted", "guest stealtime-tcg-paravirt", "stealtime-"),
         *("...: over-committed host", "host: over-committed host", "  by the rule vcpu-wait"),
         *("  a virtual CPU that", "  0.49 and waits"),
     ),

@@ -56,7 +56,7 @@ def headline(snapshot: Snapshot) -> Text:
     return Text.assemble(
         ("host: ", "bold"),
         (judgement.verdict, STYLES[judgement.verdict]),
-        f"   {count}, {len(snapshot.uses)} s\n",
+        f"   {count}, {sum(use.elapsed_s for use in snapshot.uses):.0f} s\n",
         f"memory available {percent(last.memory_available_percent)}   pressure {pressures}",
     )
 

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from stealtime.capacity.counters.weights import group_weights
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.prediction import accuracy, what_if
-from stealtime.capacity.prediction.accuracy import LiveAccuracy, live_accuracies, live_factor
+from stealtime.capacity.prediction.accuracy import Accuracy, live_accuracies, live_factor
 from stealtime.capacity.prediction.addition import read_addition
 from stealtime.capacity.prediction.document import Changes, predict
 from stealtime.capacity.prediction.terminal import PredictionPage
@@ -181,6 +181,6 @@ def test_intervals_are_those_of_the_benchmark_and_of_an_unknown_kind_the_widest(
 
 
 def test_a_kind_that_was_never_judged_has_the_widest_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {"uml": LiveAccuracy(guests=1, mape_percent=1.0, factor=1.7, covered_percent=90.0)}
+    known = {"uml": Accuracy(guests=1, mape_percent=1.0, factor=1.7, covered_percent=90.0)}
     monkeypatch.setattr(accuracy, "live_accuracies", lambda: known)
     assert live_factor("qemu") == 1.7

@@ -1,6 +1,7 @@
 """Overheads of a run as a model: equal numbers of samples, statistics, and the CSV that others read."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -98,7 +99,11 @@ def test_fewer_tasks_than_were_measured_are_charged_the_first_row_and_more_are_s
     assert below.startswith("overheads of 1 task are not known: charged are those of 5, the fewest in o.csv")
     (beyond,) = remarks_at(model, 12)
     assert "only of up to 10: charged is what a line through the last two rows gives" in beyond
-    assert "known for 5 to 10 tasks" in next(curve_remarks(model))
+    (of_file,) = curve_remarks(model)
+    assert "known for 5 to 10 tasks" in of_file
+    # Of a run it is known what else its machine did.
+    _, of_run = curve_remarks(replace(model, uncharged=()))
+    assert "RT throttling and the fair server of that machine may take is not charged here" in of_run
     constant = OverheadModel("o.toml", {"release": [(1, Fraction(1000))]}, is_constant=True)
     assert not [*remarks_at(constant, 9), *curve_remarks(constant)]
 

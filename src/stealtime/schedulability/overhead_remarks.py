@@ -42,6 +42,11 @@ def curve_remarks(model: OverheadModel) -> Iterator[str]:
     known = f"{_tasks(fewest)} alone" if fewest == most else f"{fewest} to {most} tasks"
     beyond = "the same" if fewest == most else "what a line through the last two rows gives"
     yield f"{model.source}: known for {known}; sets of fewer are charged the first row, sets of more {beyond}"
+    if model.uncharged is not None:
+        yield (
+            f"{model.source}: what RT throttling and the fair server of that machine may take is not charged here; "
+            "`sched analyze` charges it to a set that can bring it about"
+        )
 
 
 def _samples(model: OverheadModel) -> Iterator[str]:

@@ -19,7 +19,7 @@ from stealtime.capacity.exporter.blamed import OTHER, UNKNOWN, Blamed
 from stealtime.capacity.exporter.export import Export, Exporter
 from stealtime.capacity.exporter.exposition import gauge, labels, write
 from stealtime.capacity.exporter.families import MOST_SERIES, MOST_VCPUS
-from stealtime.capacity.exporter.seconds import Seconds
+from stealtime.capacity.exporter.seconds import CROWDED_SHARE, Seconds
 from stealtime.capacity.exporter.server import LOOPBACK, read_address, serving
 from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.capacity.rules import load_rules
@@ -346,3 +346,8 @@ def test_addresses_are_on_loopback_unless_told_otherwise(text: str, address: tup
 def test_what_is_no_address_is_said(text: str) -> None:
     with pytest.raises(UsageError, match=r"no address with a port|which is none from 1 to 65535"):
         read_address(text)
+
+
+def test_a_second_is_crowded_by_the_limit_of_the_builtin_rule() -> None:
+    (rule,) = (one for one in load_rules().rules if one.id == "vcpu-wait")
+    assert [one.above for one in rule.conditions if one.figure == "vcpu_wait_share_percent"] == [100 * CROWDED_SHARE]

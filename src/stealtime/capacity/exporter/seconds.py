@@ -13,7 +13,7 @@ from stealtime.capacity.counters.parsers import ThreadCounts, parse_schedstat
 from stealtime.capacity.guest import Guest, GuestThread
 
 CROWDED_SHARE = 0.25
-"""Of the time in which it wanted CPUs it waited: work took a third longer (the limit of the rule vcpu-wait-share)."""
+"""Of the time in which it wanted CPUs it waited: work took a third longer (the limit of the builtin rule vcpu-wait)."""
 _LEAST_WANTED_NS = 1_000_000
 """In a second in which a guest wanted less than a tick of the finest timer nothing was held up that anybody notices."""
 _SCHEDSTAT_BYTES = 96

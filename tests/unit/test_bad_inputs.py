@@ -102,6 +102,12 @@ def test_a_mark_of_byte_order_is_no_part_of_a_file(stealtime: Command, tmp_path:
         (("sched", "generate", "--law", "light-uniform", "-k", "1000000"), "are more than 10000", "fewer"),
         (("--install-completion", "foo"), "--install-completion takes no 'foo'", "in that shell"),
         (("compare", "last"), "compare needs a second run", "hyperv-stretch|hyperv2013|rtos2013|telephony2011"),
+        (("advise", "--history", "/nosuch"), "--history /nosuch: it cannot be read: No such file", "--keep FOLDER"),
+        (
+            ("advise", "--from", "/nosuch"),
+            "--from /nosuch: it cannot be read: No such file",
+            "`stealtime advise --json`",
+        ),
         ((*SHORT, "--junit", "{closed}/x.xml"), "may not be written", "another file"),
         (("run", "-D", "5"), "--duration: '5' has no unit", "give a duration such as 500ms, 5s or 1m30s"),
         (("run", "--max-overhead", "x"), "--max-overhead: 'x' is not a duration", "p99.9=100us the 99.9th percentile"),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 KEPT_S = 25 * 3600
 """A day, and the hour that is being written."""
@@ -136,12 +136,13 @@ def read_kept(folder: Path, since_s: int) -> list[Line]:
         since_s: What ended before is left out.
 
     Raises:
-        StealtimeError: Nothing was kept there, or it cannot be read.
+        UsageError: It cannot be read.
+        StealtimeError: Nothing was kept there.
     """
     try:
         found = [line for path in sorted(folder.iterdir()) for line in _read(path) if line.at_s >= since_s]
     except OSError as error:
-        raise StealtimeError(f"--history {folder}: it cannot be read: {error.strerror}", hint=_HINT) from error
+        raise UsageError(f"--history {folder}: it cannot be read: {error.strerror}", hint=_HINT) from error
     if not found:
         raise StealtimeError(f"--history {folder}: nothing was kept there in that time", hint=_HINT)
     return sorted(found)

@@ -16,12 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stealtime.capacity.collector import Collector
 from stealtime.capacity.exporter.blamed import OTHER, UNKNOWN, Blamed
-from stealtime.capacity.exporter.export import Export, Exporter
+from stealtime.capacity.exporter.export import JUDGE_EVERY_SAMPLES, Export, Exporter
 from stealtime.capacity.exporter.exposition import gauge, labels, write
 from stealtime.capacity.exporter.families import MOST_SERIES, MOST_VCPUS
+from stealtime.capacity.exporter.kept import CURRENT
 from stealtime.capacity.exporter.seconds import CROWDED_SHARE, Seconds
 from stealtime.capacity.exporter.server import LOOPBACK, read_address, serving
-from stealtime.capacity.guest import Guest, GuestThread
+from stealtime.capacity.guest import Guest, GuestThread, Kind
 from stealtime.capacity.rules import load_rules
 from stealtime.capacity.watch.state import Blame, Neighbours
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -35,11 +36,14 @@ SECOND_NS = 1_000_000_000
 class Host:
     """A made-up host and its exporter, which is let read whenever the test says."""
 
-    def __init__(self, folder: Path, *, trace: bool = False) -> None:
+    def __init__(self, folder: Path, *, trace: bool = False, keep: Path | None = None) -> None:
         self.proc = FabricatedProc(folder, cpus=2)
-        order = Export(load_rules(), (LOOPBACK, 1), {}, ask_guests=False, trace=trace, version="1.2.3", proc=folder)
+        self.said: list[str] = []
+        order = Export(
+            load_rules(), (LOOPBACK, 1), {}, ask_guests=False, trace=trace, version="1.2.3", keep=keep, proc=folder
+        )
         self._collector = Collector(folder, now_ns=lambda: self.now_ns)
-        self.exporter = Exporter(order, self._collector)
+        self.exporter = Exporter(order, self._collector, self.said.append)
         self.now_ns = SECOND_NS
         self._threads: dict[int, list[FabricatedThread]] = {}
 
@@ -348,6 +352,20 @@ def test_what_is_no_address_is_said(text: str) -> None:
         read_address(text)
 
 
-def test_a_second_is_crowded_by_the_limit_of_the_builtin_rule() -> None:
-    (rule,) = (one for one in load_rules().rules if one.id == "vcpu-wait")
-    assert [one.above for one in rule.conditions if one.figure == "vcpu_wait_share_percent"] == [100 * CROWDED_SHARE]
+@pytest.mark.parametrize(("kind", "rule_id"), [("qemu", "vcpu-wait"), ("kvm", "vcpu-wait"), ("uml", "vcpu-wait-uml")])
+def test_a_second_is_crowded_by_the_limit_of_the_builtin_rule(kind: Kind, rule_id: str) -> None:
+    (rule,) = (one for one in load_rules().rules if one.id == rule_id)
+    above = [one.above for one in rule.conditions if one.figure == "vcpu_wait_share_percent"]
+    assert above == [pytest.approx(100 * CROWDED_SHARE[kind])]
+
+
+def test_a_full_disk_is_told_once_and_metrics_are_served_on(tmp_path: Path) -> None:
+    keep = tmp_path / "keep"
+    host = Host(tmp_path / "proc", keep=keep)
+    host.add(1000, qemu("web"))
+    keep.mkdir(exist_ok=True)
+    (keep / CURRENT).symlink_to("/dev/full")
+    for _ in range(3 * JUDGE_EVERY_SAMPLES):
+        host.pass_second(read_all=True)
+    assert host.said == [f"--keep {keep}: verdicts are not kept: No space left on device"]
+    assert host.exporter.render() is not None

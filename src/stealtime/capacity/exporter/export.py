@@ -65,10 +65,13 @@ class Exporter:
     Args:
         order: What to export.
         collector: Reads everything.
+        tell: Told once what goes wrong beside.
     """
 
-    def __init__(self, order: Export, collector: Collector) -> None:
+    def __init__(self, order: Export, collector: Collector, tell: Callable[[str], None] = lambda _: None) -> None:
         self._order = order
+        self._tell = tell
+        self._told: set[str] = set()
         self._collector = collector
         self._state = State(order.rules, WINDOW_SAMPLES, JUDGE_EVERY_SAMPLES, keep_figures=False)
         self._seconds = Seconds(str(order.proc))
@@ -131,10 +134,17 @@ class Exporter:
         if snapshot.samples % JUDGE_EVERY_SAMPLES == 0:
             self._predicting.begin(snapshot.uses, self._collector)
         if self._keeper is not None and snapshot.samples % JUDGE_EVERY_SAMPLES == 0:
-            # A disk that is full is no reason to tell nothing any more.
-            with suppress(OSError):
+            # A disk that is full is no reason to serve nothing any more.
+            try:
                 self._keeper.add(list(self._lines(snapshot)))
+            except OSError as error:
+                self._tell_once(f"--keep {self._order.keep}: verdicts are not kept: {error.strerror}")
         return snapshot
+
+    def _tell_once(self, words: str) -> None:
+        if words not in self._told:
+            self._told.add(words)
+            self._tell(words)
 
     def _lines(self, snapshot: Snapshot) -> Iterator[Line]:
         """Give what is to be kept of the time since the last lines."""
@@ -248,7 +258,7 @@ async def export(order: Export, on_ready: Callable[[str], None] = lambda _: None
     with ExitStack() as stack:
         stack.callback(views.close)
         collector = stack.enter_context(Collector(order.proc, guest_view=views.of if order.ask_guests else None))
-        exporter = Exporter(order, collector)
+        exporter = Exporter(order, collector, on_ready)
         stack.callback(exporter.close)
         address = stack.enter_context(serving(exporter.render, order.serve_at))
         on_ready(f"metrics: {address}")

@@ -7,13 +7,14 @@ as long looks idle in it, so each second is looked at by itself, and the seconds
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from stealtime.capacity.counters.files import KernelFile, OpenFiles
 from stealtime.capacity.counters.parsers import ThreadCounts, parse_schedstat
-from stealtime.capacity.guest import Guest, GuestThread
+from stealtime.capacity.guest import Guest, GuestThread, Kind
 
-CROWDED_SHARE = 0.25
-"""Of the time in which it wanted CPUs it waited: work took a third longer (the limit of the builtin rule vcpu-wait)."""
+CROWDED_SHARE: Final[Mapping[Kind, float]] = {"qemu": 0.25, "kvm": 0.25, "uml": 0.33}
+"""Of the time in which a guest wanted CPUs it waited: the limits of the builtin rules vcpu-wait and vcpu-wait-uml."""
 _LEAST_WANTED_NS = 1_000_000
 """In a second in which a guest wanted less than a tick of the finest timer nothing was held up that anybody notices."""
 _SCHEDSTAT_BYTES = 96
@@ -149,5 +150,5 @@ class Seconds:
                 wait_ns = min(wait_ns, max(0, elapsed_ns - run_ns))
                 sharing.wait_ns += wait_ns * seen.net_share
             net_ns = wait_ns * seen.net_share
-            if run_ns + net_ns >= _LEAST_WANTED_NS and net_ns > CROWDED_SHARE * (run_ns + net_ns):
+            if run_ns + net_ns >= _LEAST_WANTED_NS and net_ns > CROWDED_SHARE[seen.guest.kind] * (run_ns + net_ns):
                 seen.crowded_seconds += 1

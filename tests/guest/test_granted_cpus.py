@@ -49,8 +49,10 @@ def test_after_isolcpus_the_isolated_cpu_is_measured() -> None:
     """Boot a guest of two CPUs, one of them isolated: its first process is confined to the other one."""
     kernel = find_kernel("rt")
     initramfs = pack_initramfs(find_agent(), (), kernel)
+    # A warning of the kernel would go to the same console, between two lines of the document.
     words = (
-        "console=ttyS0 quiet panic=-1 cryptomgr.notests tsc=reliable isolcpus=1 stealtime.run=tick,duration=300ms,json"
+        "console=ttyS0 loglevel=1 panic=-1 cryptomgr.notests tsc=reliable isolcpus=1 "
+        "stealtime.run=tick,duration=300ms,json"
     )
     argv = [
         *(find_qemu(), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"),

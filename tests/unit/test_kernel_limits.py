@@ -118,12 +118,16 @@ def test_the_command_charges_what_this_host_takes(
     assert (here.code, document["supply"]) == (3, "950ms of every 1s (what the fair server leaves)")
     assert "RT throttling and the fair server" not in [one["what"] for one in document["not_charged"]]
     assert document["cpus"][0]["tasks"][0]["response_ns"] == 104 * MS
+    lifted = stealtime("sched", "analyze", "t.toml", "--host", "lifted", "--json")
+    document = json.loads(lifted.out)
+    assert (lifted.code, document["supply"]) == (0, "a dedicated CPU")
+    assert "RT throttling and the fair server" not in [one["what"] for one in document["not_charged"]]
     # The same by hand, beside a guest's share.
     assert stealtime("sched", "analyze", "t.toml", "--supply", "9ms/10ms+950ms/1s").code == 3
     assert stealtime("sched", "analyze", "t.toml", "--supply", "9ms/10ms").code == 0
     wrong = stealtime("sched", "analyze", "t.toml", "--host", "there")
     assert wrong.code == 2
-    assert "--host: 'there' is not here" in wrong.err
+    assert "--host: 'there' is neither 'here' nor 'lifted'" in wrong.err
     assert stealtime("sched", "analyze", "t.toml", "--supply", "9ms/10ms+950ms").code == 2
 
 

@@ -207,7 +207,7 @@ def analyze(
     from dataclasses import replace
 
     from stealtime.cli.output import data_console, print_document
-    from stealtime.cli.sched_sources import is_this_host, only_one, overheads_to_analyze, supply_of, write_tasks
+    from stealtime.cli.sched_sources import only_one, overheads_to_analyze, supply_of, write_tasks
     from stealtime.schedulability.allowed import analyze_allowing
     from stealtime.schedulability.analysis import Terms, exit_code
     from stealtime.schedulability.chains import with_chains
@@ -223,7 +223,7 @@ def analyze(
         policy=policy.value if policy is not None else read.policy or "fixed-priority",
         accounting=accounting.value,
         interrupts="on another CPU" if interrupts_elsewhere else "here",
-        supply=supply_of(supply, machine, is_this_host(host)),
+        supply=supply_of(supply, machine, host),
         budget_period_ns=analysed_duration_of("--least-budget", budget_period),
     )
     found = overheads_to_analyze(overheads, machine, statistic, terms.supply if allow_misses else None)
@@ -328,7 +328,7 @@ def curve(
     """
     from stealtime.cli.interruptible import interruptibly
     from stealtime.cli.output import data_console, print_document, write_last
-    from stealtime.cli.sched_sources import is_this_host, overheads_of, supply_of
+    from stealtime.cli.sched_sources import overheads_of, supply_of
     from stealtime.report.page.file import check_place
     from stealtime.schedulability.curve import CurveRequest, curve_exit_code, trace_curve
     from stealtime.schedulability.terminal import CurvePage
@@ -342,7 +342,7 @@ def curve(
         sets=sets,
         seed=seed,
         overheads=tuple(one for name in overheads or [] for one in overheads_of(name, machine, statistic)),
-        supply=None if supply is host is None else supply_of(supply or "dedicated", machine, is_this_host(host)),
+        supply=None if supply is host is None else supply_of(supply or "dedicated", machine, host),
         policy=policy.value,
         accounting=accounting.value,
         interrupts="on another CPU" if interrupts_elsewhere else "here",

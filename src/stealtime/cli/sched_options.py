@@ -27,9 +27,9 @@ OfHost = Annotated[
     str | None,
     typer.Option(
         "--host",
-        metavar="here",
-        help="The tasks run on this host's kernel: what its RT throttling and its fair server may take is taken off "
-        "the supply.",
+        metavar="here|lifted",
+        help="Whose RT throttling and fair server are taken off the supply: those of this host's kernel (here), or "
+        "none, as both are lifted where the tasks run (lifted).  [default: of the machine of a run's overheads]",
     ),
 ]
 OfKernel = Annotated[

@@ -125,38 +125,34 @@ def measured_in(name: str, machine: str | None) -> "tuple[Run, MeasuredOverheads
     return run, chosen
 
 
-def supply_of(text: str, machine: str | None, is_here: bool = False, option: str = "--supply") -> "Supply":
+def supply_of(text: str, machine: str | None, host: str | None = None, option: str = "--supply") -> "Supply":
     """Read a supply, or several with ``+`` between them, each of which takes its time of what the others leave.
 
     Args:
         text: ``dedicated``, a reservation, a table of windows, or a run of which a machine was seen to get something.
         machine: Of a run.
-        is_here: Whether the tasks run on this host's kernel, which takes its time, too.
+        host: As ``--host`` says: ``here`` where the tasks run on this host's kernel, which takes its time, too;
+            ``lifted`` where their kernel takes none.
         option: That says it, for people.
 
     Raises:
-        UsageError: It is none of them, or the run has several machines, and none was chosen.
+        UsageError: It is none of them, or the run has several machines, and none was chosen, or another host is named.
         StealtimeError: The run does not tell, or nothing is left.
     """
+    from dataclasses import replace
+
     from stealtime.cli.kernel_limits import supply_here
     from stealtime.schedulability.supply import combined
 
+    if host not in (None, "here", "lifted"):
+        raise UsageError(
+            f"--host: {host!r} is neither 'here' nor 'lifted'",
+            hint="only this host is looked at; of another one give --supply 940ms/1s",
+        )
     texts = [text] if Path(text).exists() else text.split("+")
     supplies = [_supply_of(one.strip(), machine, option) for one in texts]
-    return combined([*supplies, *([supply_here()] if is_here else [])])
-
-
-def is_this_host(name: str | None) -> bool:
-    """Read ``--host``.
-
-    Raises:
-        UsageError: It is another host.
-    """
-    if name not in (None, "here"):
-        raise UsageError(
-            f"--host: {name!r} is not here", hint="only this host is looked at; of another one give --supply 940ms/1s"
-        )
-    return name is not None
+    supply = combined([*supplies, *([supply_here()] if host == "here" else [])])
+    return replace(supply, has_kernel_limits=True) if host == "lifted" else supply
 
 
 def _supply_of(text: str, machine: str | None, option: str) -> "Supply":

@@ -6,13 +6,12 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+from documents import hold_against_schema
 from protect_command import protect
 from two_hosts import HOSTS, TwoHosts, other
 
 from stealtime.protect.status import MemberStatus
-from stealtime.schemas import DOCUMENTS
 
 pytestmark = [
     pytest.mark.protect,
@@ -100,7 +99,7 @@ def test_a_standby_that_an_emptied_register_does_not_name_is_found(protected_hos
         assert done.returncode == 0, done.stderr
         assert f"lives on {standby} and may have its state" in done.stderr
         document = json.loads(done.stdout)
-        jsonschema.validate(document, DOCUMENTS["recover"].schema())
+        hold_against_schema(document, "recover")
         (machine,) = document["machines"]
         account = machine["account"]
         assert (account["verdict"], account["term"], account["members"]) == ("lives", None, [])

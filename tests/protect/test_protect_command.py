@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import psutil
 import pytest
+from documents import hold_against_schema
 from protect_command import MACHINE, PATIENCE_S, assert_refused, belonging_to, protect, state_of_its_own, taps
 from pyarrow import parquet
 from two_hosts import await_that
@@ -35,7 +36,7 @@ def shown(state: State) -> tuple[int, dict[str, dict[str, Any]]]:
     """Give the exit code of `status --json`, and what it prints of each host."""
     done = protect(state, "status", "phone", "--json")
     document = json.loads(done.stdout)
-    jsonschema.validate(document, DOCUMENTS["status"].schema())
+    hold_against_schema(document, "status")
     return done.returncode, {member["host"]: member for member in document["members"]}
 
 

@@ -161,8 +161,8 @@ class Chain:
         path = self.folder / f"{edge.name}.toml"
         path.write_text(write_task_file(edge.file))
         told = self._stealtime(
-            "sched", "analyze", str(path), "--overheads", observed.run, "--machine", MACHINE, "--host", "lifted", "--json",
-            *([] if edge.terms.supply is DEDICATED else ["--supply", observed.run]),
+            "sched", "analyze", str(path), "--overheads", observed.run, "--machine", MACHINE, "--json",
+            "--host", "lifted", *([] if edge.terms.supply is DEDICATED else ["--supply", observed.run]),
         )  # fmt: skip
         document: dict[str, Any] = json.loads(told)
         return document

@@ -3,17 +3,15 @@
 import json
 from typing import Any
 
-import jsonschema
 from command import Command
-
-from stealtime.schemas import DOCUMENTS
+from documents import hold_against_schema
 
 
 def analysed_with_code(stealtime: Command, *arguments: str) -> tuple[dict[str, Any], int]:
     """Give the document, and the exit code."""
     ended = stealtime("sched", "analyze", *arguments, "--json")
     document: dict[str, Any] = json.loads(ended.out)
-    jsonschema.validate(document, DOCUMENTS["analysis"].schema())
+    hold_against_schema(document, "analysis")
     return document, ended.code
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from command import Command
 from scripted_agent import ScriptedPlatform
 from synthetic_run import SyntheticCell, write_synthetic_run
@@ -250,7 +249,7 @@ def commands_below(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
             yield (*path, name), command
 
 
-ALL = dict(commands_below(typer.main.get_command(cli._application())))
+ALL = dict(commands_below(cli.command_line()))
 
 
 def test_a_short_flag_has_one_long_name_everywhere() -> None:

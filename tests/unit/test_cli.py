@@ -7,17 +7,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import scripted_agent
 from command import Command
+from documents import hold_against_schema
 from scripted_agent import ScriptedPlatform
 from test_runner import only
 
 from stealtime import cli
 from stealtime.lab.host import LocalHost, read_host_facts
 from stealtime.lab.platforms import registry
-from stealtime.schemas import DOCUMENTS
 from stealtime.store.run import Run
 from stealtime.vocabulary.readings import Value
 
@@ -49,7 +48,7 @@ def test_the_document_of_show_is_the_only_thing_on_stdout_and_valid(stealtime: C
     shown = stealtime("show", "last", "--json")
     assert json.loads(measured.out) == json.loads(shown.out)
     document = json.loads(shown.out)
-    jsonschema.validate(document, DOCUMENTS["show"].schema())
+    hold_against_schema(document, "show")
     assert {cell["platform"] for cell in document["cells"]} == {"native", "uml"}
     assert document["cells"][0]["stats"]["max_ns"] == 2.5e9
 

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from command import Command, make_command
+from documents import hold_against_schema
 
 from stealtime.protect import recovery
 from stealtime.protect.recovery import Account
 from stealtime.protect.state import STATE_VARIABLE
-from stealtime.schemas import DOCUMENTS
 from stealtime.vocabulary.errors import StealtimeError
 
 FILE = Path("phone.toml")
@@ -91,7 +90,7 @@ def test_the_document_has_what_was_found_of_each_machine(
     ended = recover(found, "--json")
     assert ended.code == code
     document = json.loads(ended.out)
-    jsonschema.validate(document, DOCUMENTS["recover"].schema())
+    hold_against_schema(document, "recover")
     (machine,) = document["machines"]
     assert machine["text"] in ended.err
     verdict = None if isinstance(found, StealtimeError) else found.verdict

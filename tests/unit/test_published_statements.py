@@ -3,15 +3,14 @@
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 from command import Command, make_command
+from documents import hold_against_schema
 from synthetic_run import SyntheticCell, write_synthetic_run
 from test_seed_claims import both
 
 from stealtime.campaigns.listed import listed_figures
 from stealtime.report.claims.statements import find_statements, statement_names
-from stealtime.schemas import DOCUMENTS
 from stealtime.studies.realtime.analysis import overhead_source
 from stealtime.vocabulary.errors import UsageError
 
@@ -31,7 +30,7 @@ def test_each_statement_is_judged_of_each_guest(stealtime: Command, monkeypatch:
     monkeypatch.setattr(overhead_source, "conditions_of", lambda _: both())
     ended = stealtime("compare", "last", "--published", "rtos2013", "--json")
     document = json.loads(ended.out)
-    jsonschema.validate(document, DOCUMENTS["statements"].schema())
+    hold_against_schema(document, "statements")
     told = {one.name: one.words for one in find_statements("rtos2013").statements}
     assert {one["name"]: one["theirs"] for one in document["statements"]} == told
     assert {(one["machine"], one["verdict"]) for one in document["statements"]} == {("guest", "holds")}

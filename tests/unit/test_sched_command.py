@@ -5,13 +5,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from command import Command, make_command
+from documents import hold_against_schema
 from syrupy.assertion import SnapshotAssertion
 
 from stealtime.schedulability.curve import wilson
-from stealtime.schemas import DOCUMENTS
 
 # Liu and Layland's condition fails for these two, response-time analysis accepts them: 0.971 of a CPU.
 TIGHT = """
@@ -78,8 +77,7 @@ def test_the_verdict_is_in_the_exit_code(stealtime: Command, arguments: list[str
     ended = stealtime("sched", "analyze", *arguments, "--json")
     document = json.loads(ended.out)
     assert (document["verdict"], ended.code) == (verdict, code)
-    written = DOCUMENTS["analysis"].schema()
-    jsonschema.validate(document, written)
+    hold_against_schema(document, "analysis")
 
 
 def test_responses_are_those_of_the_textbook(stealtime: Command) -> None:
@@ -274,7 +272,7 @@ def test_a_curve_tells_what_overheads_and_a_share_of_the_cpu_cost(stealtime: Com
     ended = stealtime(*CURVE, "--overheads", "heavy.toml", "--supply", "5ms/10ms", "--json")
     assert ended.code == 0, ended.err
     document = json.loads(ended.out)
-    jsonschema.validate(document, DOCUMENTS["curve"].schema())
+    hold_against_schema(document, "curve")
     assert document["conditions"] == [
         *("no overheads", "overheads.toml", "heavy.toml"),
         *(f"{name}, 5ms of every 10ms" for name in ("no overheads", "overheads.toml", "heavy.toml")),

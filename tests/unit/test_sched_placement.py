@@ -6,16 +6,15 @@ import random
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from command import Command, make_command
+from documents import hold_against_schema
 
 from stealtime.schedulability.analysis import Terms, analyze
 from stealtime.schedulability.formats.draft import make_task_file
 from stealtime.schedulability.placement import VirtualCpu, place
 from stealtime.schedulability.supply import parse_supply
 from stealtime.schedulability.task_file import read_task_file
-from stealtime.schemas import DOCUMENTS
 
 # S. K. Dhall and C. L. Liu, Operations Research 26(1), 1978: under a global order a long task misses beside as many
 # short ones as there are processors; each has its place. Here 2 of 10 twice, and 10 of 11.
@@ -42,7 +41,7 @@ def stealtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 
 def placed(stealtime: Command, *arguments: str) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(stealtime("sched", "place", *arguments, "--json").out)
-    jsonschema.validate(document, DOCUMENTS["placement"].schema())
+    hold_against_schema(document, "placement")
     return document
 
 

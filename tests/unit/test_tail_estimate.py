@@ -4,10 +4,10 @@ import json
 import math
 from pathlib import Path
 
-import jsonschema
 import numpy as np
 import pytest
 from command import make_command
+from documents import hold_against_schema
 from numpy.typing import NDArray
 from scipy import special, stats
 from synthetic_run import SyntheticCell, write_synthetic_run
@@ -16,7 +16,6 @@ from stealtime.report.tails import checks
 from stealtime.report.tails.estimate import Estimate, estimate_tail
 from stealtime.report.tails.fits import fit_extreme, fit_pareto, pareto_level, pareto_region
 from stealtime.report.tails.series import TailSeries
-from stealtime.schemas import DOCUMENTS
 
 COUNT, EVENTS_PER_S = 4_000, 100.0
 Array = NDArray[np.float64]
@@ -160,6 +159,6 @@ def test_show_prints_the_longest_value_first_and_validates(
     out = " ".join(ended.out.split())
     assert "native, alone, wakeup 1ms: longest of 4,000 in 4 s: 410.0 µs no estimate: " in out
     document = json.loads(stealtime("show", "run", "--tails", "--json").out)
-    jsonschema.validate(document, DOCUMENTS["tails"].schema())
+    hold_against_schema(document, "tails")
     assert document["cells"][0]["longest_ns"] == pytest.approx(410_000, abs=1)
     assert stealtime("show", "run", "--tails", "--accept", "rhel-rt").code == 2

@@ -8,7 +8,7 @@ from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Discriminator, Field, ValidationInfo, field_validator
 
 from stealtime.campaigns.disturbance import KnownDisturbance
 from stealtime.campaigns.moment import ThresholdRule
@@ -29,7 +29,7 @@ USABLE = "usable"
 def _any_cells() -> Any:
     """Give the tables that ``[[probes]]`` may be: the key ``probe`` tells which."""
     tables = [probe.cells for probe in probes().values()]
-    return Annotated[reduce(or_, tables), Field(discriminator="probe")]
+    return Annotated[reduce(or_, tables), Discriminator("probe")]
 
 
 class Campaign(Table):

@@ -8,9 +8,12 @@ import signal
 import sys
 import threading
 import time
-from typing import Annotated
+from functools import cache
+from typing import Annotated, cast
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 import stealtime
 from stealtime.cli import streams
@@ -93,12 +96,12 @@ def _refuse_named_shell(arguments: list[str]) -> None:
 
 def _run(arguments: list[str]) -> ExitCode:
     _refuse_named_shell(arguments)
-    application = _application()
+    command = command_line()
     sys.unraisablehook = _not_lost
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         # All is loaded (see `stealtime.start`): from here on there may be something to put right.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    result = application(args=arguments, prog_name="stealtime", standalone_mode=False)
+    result = command.main(args=arguments, prog_name="stealtime", standalone_mode=False)
     if result == _INTERRUPTED_IN_TYPER:
         raise KeyboardInterrupt
     return ExitCode(result) if isinstance(result, int) else ExitCode.FINE
@@ -123,7 +126,9 @@ def _interrupt_soon() -> None:
         signal.pthread_kill(main, signal.SIGINT)
 
 
-def _application() -> typer.Typer:
+@cache
+def command_line() -> TyperGroup:
+    """Build ``stealtime`` with all its commands, once in a process."""
     from stealtime.cli import (
         advise,
         blackout,
@@ -158,7 +163,7 @@ def _application() -> typer.Typer:
     commands.add(application, export.export, advise.advise, watch.watch, blackout.blackout, schema.schema)
     application.add_typer(protect.application(), name="protect", short_help=protect.SHORT)
     application.add_typer(sched.application(), name="sched", short_help=sched.SHORT)
-    return application
+    return cast("TyperGroup", get_command(application))
 
 
 def _options(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -14,14 +14,21 @@ class LateType:
     """Stands in ``Annotated`` beside what all values have in common."""
 
     make: Callable[[], Any]
-    """Gives the type of today, for example a union of tables."""
+    """Gives the type of today, for example a union of tables: an equal one as long as nothing was registered."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Validate by the type of today; what is written is decided by the value's own model."""
-        return core_schema.with_info_plain_validator_function(
+        built: list[tuple[Any, TypeAdapter[Any]]] = []
+
+        def validate(value: Any, info: ValidationInfo) -> Any:
+            today = self.make()
+            if not built or built[0][0] != today:
+                built[:] = [(today, TypeAdapter(today))]
             # The errors of the inner validation keep their places in the document.
-            lambda value, info: TypeAdapter(self.make()).validate_python(value, context=info.context),
-            serialization=core_schema.simple_ser_schema("any"),
+            return built[0][1].validate_python(value, context=info.context)
+
+        return core_schema.with_info_plain_validator_function(
+            validate, serialization=core_schema.simple_ser_schema("any")
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

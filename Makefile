@@ -36,7 +36,6 @@ run: setup ## set up, then measure this machine against its virtual machines (RU
 	@.venv/bin/stealtime run $(RUN_ARGS)
 
 test: setup ## set up, then run every test: Rust, Python, browser, machines
-	@tools/packages.sh test
 	@tools/test.sh
 
 truth: setup ## run the slow tests that judge the instruments (TRUTH=due: only if what they judge has changed)

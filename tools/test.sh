@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all rings: kvm, unit and browser, cargo's tests, then guest and protect; one count over all comes last.
+# Runs all rings: kvm, unit and browser, then protect, cargo's tests, and guest alone; one count over all comes last.
 set -uo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"
@@ -7,19 +7,6 @@ source "$(dirname "$0")/steps.sh"
 source tools/rings.sh
 begin_rings
 
-# The times of machines under KVM mean nothing here, and they leave half of both CPUs idle: what measures nothing runs
-# beside them, in time that nobody else wants. Building says later why it failed, or finds nothing to do.
-ring kvm -m "not truth and not by_request" tests/kvm >"$logs/kvm-ring.log" 2>&1 &
-kvm=$!
-# What guests boot: what cannot be had now, the tests that need it ask for again, and say why.
-chrt --idle 0 .venv/bin/python tests/rigs/fetch_guests.py >"$logs/fetch.log" 2>&1 &
-fetch=$!
-chrt --idle 0 .venv/bin/pytest --durations=10 tests/browser tests/wheel >"$logs/pytest-browser.log" 2>&1 &
-browser=$!
-chrt --idle 0 tools/unit.sh 2>&1 | tee "$logs/pytest-unit.log"
-((PIPESTATUS[0] == 0)) || echo unit >>"$failures"
-wait "$browser" || echo browser >>"$failures"
-cat "$logs/pytest-browser.log"
 # Rust's tests in two halves. Both select from the whole workspace: with other packages cargo would choose other
 # features, and build nearly all of it again. Members that are protected wait most of the time, many of them at once.
 members=(--bins --test all --test clusters --test registers)
@@ -38,9 +25,31 @@ cargo_tests() {
 build_tests() {
     cargo test --workspace --locked --no-run "${members[@]}" && cargo test --workspace --locked --no-run "${others[@]}"
 }
-chrt --idle 0 bash -c "$(declare -p members others); $(declare -f build_tests); build_tests" >/dev/null 2>&1
+
+# What only builds takes the time that nobody else wants, from now until it is asked for: then it says why it failed.
+chrt --idle 0 bash -c "$(declare -p members others); $(declare -f build_tests); build_tests" >/dev/null 2>&1 &
+building=$!
+tools/packages.sh test || { kill "$building"; exit 2; }
+
+# The times of machines under KVM mean nothing here, and they leave half of both CPUs idle: what measures nothing runs
+# beside them.
+ring kvm -m "not truth and not by_request" tests/kvm >"$logs/kvm-ring.log" 2>&1 &
+kvm=$!
+# What guests boot: what cannot be had now, the tests that need it ask for again, and say why.
+chrt --idle 0 .venv/bin/python tests/rigs/fetch_guests.py >"$logs/fetch.log" 2>&1 &
+fetch=$!
+chrt --idle 0 .venv/bin/pytest --durations=10 tests/browser tests/wheel >"$logs/pytest-browser.log" 2>&1 &
+browser=$!
+chrt --idle 0 tools/unit.sh 2>&1 | tee "$logs/pytest-unit.log"
+((PIPESTATUS[0] == 0)) || echo unit >>"$failures"
+wait "$browser" || echo browser >>"$failures"
+cat "$logs/pytest-browser.log"
 wait "$kvm"
 cat "$logs/kvm-ring.log"
+wait "$fetch"
+
+# Hosts that die wait for timeouts most of the time, so two of these tests run at a time.
+ring protect -m "not alone and not truth" --numprocesses=2 --dist=loadfile tests/protect
 
 step "build the Rust tests" build_tests || echo cargo >>"$failures"
 cargo_tests members "${members[@]}" -- --test-threads=8 &
@@ -56,9 +65,6 @@ for log in "$logs"/cargo-{members,others}.log; do
     grep -q '^test result: ' "$log" || echo cargo >>"$failures"
 done
 
-wait "$fetch"
-# What measures has the machine for itself; hosts that die wait for timeouts most of the time, so two of those tests run
-# at a time.
+# What measures has the machine for itself.
 ring guest -m "(guest or alone) and not truth" tests/guest tests/protect
-ring protect -m "not alone and not truth" --numprocesses=2 --dist=loadfile tests/protect
 end_rings

@@ -10,7 +10,9 @@ use std::process::Command;
 use serde::Deserialize;
 
 /// Each crate of ours and those of ours that it stands on; from shared to special.
-const MAY_USE: [(&str, &[&str]); 24] = [
+const MAY_USE: [(&str, &[&str]); 25] = [
+    // Has no code.
+    ("features", &[]),
     ("wire", &[]),
     ("owner", &[]),
     ("memory", &[]),
@@ -26,8 +28,8 @@ const MAY_USE: [(&str, &[&str]); 24] = [
     ("media", &[]),
     ("console", &["wire"]),
     ("witness", &["console", "media", "memory", "probe", "wire"]),
-    ("agent", &["analysis", "attribution", "console", "media", "probe", "trace", "wire", "witness"]),
-    ("core", &["analysis", "attribution", "extract", "overheads", "owner", "schedulability", "wire"]),
+    ("agent", &["analysis", "attribution", "console", "features", "media", "probe", "trace", "wire", "witness"]),
+    ("core", &["analysis", "attribution", "extract", "features", "overheads", "owner", "schedulability", "wire"]),
     ("pagetrack", &[]),
     ("fpstate", &[]),
     ("sippsockets", &[]),
@@ -35,7 +37,7 @@ const MAY_USE: [(&str, &[&str]); 24] = [
     ("succession", &[]),
     ("shipping", &["succession"]),
     ("outputhold", &["succession"]),
-    ("replicator", &["capture", "memory", "outputhold", "shipping", "succession"]),
+    ("replicator", &["capture", "features", "memory", "outputhold", "shipping", "succession"]),
 ];
 
 /// Licences that ask for no more than to be named. A crate with a choice needs one of them, with several all.
@@ -122,6 +124,28 @@ fn what_others_wrote_comes_from_the_registry_under_an_allowed_licence() {
         .map(|(source, package)| format!("{} ({:?}) from {source}", package.name, package.license))
         .collect();
     assert!(refused.is_empty(), "{refused:#?}");
+}
+
+/// Set-up builds one program after the other: a crate with other features would be built once more.
+#[test]
+fn programs_build_what_they_share_with_the_same_features() {
+    let mut features: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for program in ["stealtime-core", "stealtime-replicator", "stealtime-agent"] {
+        let output = Command::new(env!("CARGO"))
+            .args(["tree", "--locked", "--offline", "--edges", "normal,build", "--prefix", "none", "--no-dedupe"])
+            .args(["--format", "{p}|{f}", "--package", program])
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        for line in String::from_utf8(output.stdout).unwrap().lines() {
+            let (name, has) = line.split_once('|').unwrap();
+            features.entry(name.to_owned()).or_default().insert(has.to_owned());
+        }
+    }
+    assert!(features.len() > 100, "{features:?}");
+    features.retain(|_, has| has.len() > 1);
+    assert!(features.is_empty(), "name these features in crates/features/Cargo.toml: {features:#?}");
 }
 
 #[test]

@@ -1,0 +1,2 @@
+//! Without a build script cargo would not look at what only macros need.
+fn main() {}

@@ -282,6 +282,21 @@ def test_no_help_is_cut_or_wider_than_a_terminal(stealtime: Command, monkeypatch
         assert [line for line in shown if line.endswith("...") and "[" not in line] == [], path
 
 
+@pytest.mark.parametrize("columns", [49, 40, 1])
+def test_help_on_a_narrow_terminal_is_whole_and_no_wider(
+    stealtime: Command, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    for path in ((), ("sched",), ("protect",), *ALL):
+        monkeypatch.setenv("COLUMNS", "80")
+        wide = stealtime(*path, "-h").out
+        monkeypatch.setenv("COLUMNS", str(columns))
+        narrow = stealtime(*path, "-h").out
+        assert "".join(narrow.split()) == "".join(wide.split()), path
+        # Names of options are never broken; the longest commands have 37 letters.
+        text = [line for line in narrow.splitlines() if not line.startswith("  -")]
+        assert [line for line in text if len(line) > max(columns, 40) and " " in line.strip()] == [], path
+
+
 def test_lists_name_all_that_comes_with_stealtime(stealtime: Command) -> None:
     campaigns = json.loads(stealtime("run", "--list", "--json").out)["campaigns"]
     assert sorted(one["name"] for one in campaigns) == builtin_names()
@@ -354,3 +369,37 @@ def test_an_interruption_is_not_lost_in_a_place_that_can_raise_nothing(
     ended = stealtime("ls")
     assert time.monotonic() - begin < 5
     assert (ended.code, ended.err) == (1, "error: interrupted\n")
+
+
+@pytest.mark.parametrize("said", ["SchemaError: Error building a validator:\n  KeyboardInterrupt: ", "lost"])
+def test_an_interruption_that_a_library_makes_an_error_of_is_no_internal_error(
+    stealtime: Command, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    def listing(*_: object) -> list[Path]:
+        if said == "lost":
+            raise ValueError(said) from KeyboardInterrupt()
+        raise ValueError(said)
+
+    monkeypatch.setattr("stealtime.store.run.runs_in", listing)
+    ended = stealtime("ls")
+    assert (ended.code, ended.err) == (1, "error: interrupted\n")
+
+
+def test_whatever_command_is_interrupted_while_it_is_loaded_ends_silently_and_leaves_nothing(tmp_path: Path) -> None:
+    begin = "import stealtime.start, sys; print(flush=True); stealtime.start.main()"
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
+    for path in ALL:
+        one = subprocess.Popen(
+            [sys.executable, "-c", begin, *path, *("needed",) * 2],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+        assert one.stdout is not None
+        # From here on it is ours; before is Python's own start.
+        one.stdout.read(1)
+        os.killpg(one.pid, signal.SIGINT)
+        out, err = one.communicate(timeout=60)
+        assert (one.returncode, out, err) == (-signal.SIGINT, b"", b""), path
+        with pytest.raises(ProcessLookupError):
+            os.killpg(one.pid, 0)
+    assert list(tmp_path.iterdir()) == []

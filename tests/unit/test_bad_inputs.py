@@ -1,5 +1,6 @@
 """What a user gets wrong: one sentence with the value, what to do, and exit code 2; nothing is an internal error."""
 
+import ast
 import io
 import json
 import os
@@ -30,6 +31,7 @@ from stealtime.report.claims.statements import statement_names
 TICK = '[[probes]]\nprobe = "tick"\nduration = "5s"\n'
 TASK = '[[tasks]]\nname = "a"\ncost = "1ms"\nperiod = "7ms"\n'
 CELLS = [SyntheticCell("native", "wakeup", {"interval_ns": 1_000_000}, 1_900.0, 4e5, 0.4, 2_000)]
+SOURCE = Path(cli.__file__).parents[1]
 SHORT = ("run", "quick", "-D", "1ms", "--repetitions", "1")
 
 
@@ -134,6 +136,27 @@ def test_a_mark_of_byte_order_is_no_part_of_a_file(stealtime: Command, tmp_path:
         (("sched", "generate", "--law", "light-unifrom"), "--law: 'light-unifrom' is unknown", "'light-uniform'"),
         (("protect", "spec", "{disk}"), "disk = 'web.qcow2': a protected machine has no disk", "initramfs"),
         (("help", "foo"), "no such command 'foo'", "stealtime -h"),
+        (("check", "nosuch"), "the target 'nosuch' is of no known kind", "libvirt:DOMAIN"),
+        (("check", "--bar", "5"), "--bar: '5' is no bar", "100us, rhel-rt"),
+        (("check", "--bar", "0s"), "--bar: '0s' is no bar", "100us"),
+        (("check", "--for", "0s"), "--for: '0s' is less than 1 ns", "500ms"),
+        (("advise", "--for", "5s"), "--for: 5s is time for 5 of the 10 samples that a verdict needs", "take 10s"),
+        (("advise", "--last", "5h"), "--last 5h is about --history", "--history FOLDER"),
+        (("advise", "--add", "2vcpus"), "does not say how busy its virtual CPUs are", "2vcpu,busy=60%"),
+        (("advise", "--add", "2vcpu,busy=200%"), "busy=200% is not above 0 % and up to 100 %", "2vcpu,busy=60%"),
+        (("advise", "--from", "{tasks}"), "--from {tasks}: it is no document of `advise`", "`stealtime advise --json`"),
+        (("advise", "{tasks}"), "{tasks}: files are read with --from only", "--from {tasks}"),
+        (("watch", "--once", "--prometheus", "9105"), "--once prints and ends", "leave one out"),
+        (("watch", "--keep", "x"), "--keep x: only what serves metrics keeps verdicts", "--prometheus ADDRESS"),
+        (("sched", "place", "{tasks}"), "missing option '--on'", "stealtime sched place -h"),
+        (("export", "--trace-processor", "x"), "--perfetto writes, which was not asked for", "--perfetto FILE"),
+        (("export", "--perfetto", "x", "--trace-processor", "/nosuch"), "there is no such file", "perfetto.dev"),
+        (("export",), "export was not told what to write", "--perfetto FILE"),
+        (("run", "--on-threshold", "x"), "--on-threshold: 'x' is not a duration", "500ms"),
+        (("protect", "recover", "/nosuch"), "the VM file /nosuch does not exist", "its name"),
+        (("protect", "upgrade"), "the new version, or --resume", "apt-get install"),
+        (("protect", "demo", "--interval", "5"), "--interval: '5' has no unit", "100ms"),
+        (("protect", "demo", "--mode", "x"), "'x' is not one of 'off', 'no-net', 'net'", "protect demo -h"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence_with_a_hint(
@@ -161,7 +184,18 @@ def test_a_wrong_argument_is_one_sentence_with_a_hint(
     ended = stealtime(*(argument.format(**places) for argument in arguments))
     assert ended.code == 2, ended.err
     assert told.format(**places) in ended.err
-    assert hint is None or hint in ended.err.partition("hint: ")[2]
+    assert hint is None or hint.format(**places) in ended.err.partition("hint: ")[2]
+
+
+def test_nothing_that_a_user_asks_wrongly_is_refused_without_a_hint() -> None:
+    without = [
+        f"{file.relative_to(SOURCE)}:{call.lineno}"
+        for file in sorted(SOURCE.rglob("*.py"))
+        for call in ast.walk(ast.parse(file.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "UsageError"
+        and not any(one.arg == "hint" for one in call.keywords)
+    ]  # fmt: skip
+    assert without == []
 
 
 @pytest.mark.parametrize(

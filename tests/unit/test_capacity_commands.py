@@ -124,7 +124,7 @@ def test_wrong_usage_is_one_sentence_and_a_hint(
 def test_a_time_without_a_verdict_is_refused(stealtime: Command) -> None:
     ended = stealtime("advise", "--for", "9s")
     assert (ended.code, ended.out) == (2, "")
-    assert "9s has 9 samples, and nothing is judged by fewer than 10" in ended.err
+    assert "9s is time for 9 of the 10 samples that a verdict needs" in ended.err
     assert "hint: take 10s or more" in ended.err
 
 

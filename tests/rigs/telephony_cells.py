@@ -133,7 +133,9 @@ def some_cells() -> list[TelephonyFigures]:
         cell_of(GUEST, "register", {**net, "share": 0.5}, [registrations(1_200)]),
         cell_of(GUEST, "register-failover", {**net, "rate_per_s": 200}, [failover()]),
         cell_of(GUEST, "register-failover", {**net, "mode": "no-net", "rate_per_s": 200}, [
-            failover(lost=6, lost_users=["phone9-000197"], silence_ns=None, fault_to_answer_ns=None)
+            failover(
+                lost=6, lost_users=["phone9-000197"], silence_ns=None, fault_to_answer_ns=None, unanswered=40,
+            )
         ]),
         cell_of(GUEST, "two-stage-failover", {**net, "primaries": 3, "rate_per_s": 200}, [two_stage_failover()]),
     ]  # fmt: skip

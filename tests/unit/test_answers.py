@@ -21,6 +21,7 @@ from test_telephony_calls import _failover as call_failover
 from stealtime.report.answer import LINES_MAX, Answer, QuotedFigure, Quotes, bare_ratio
 from stealtime.report.answers import with_answers
 from stealtime.report.cells.model import CellFigures
+from stealtime.report.strangers import StrangersFigures
 from stealtime.report.studies import studies
 from stealtime.report.summary import RunSummary
 from stealtime.store.model import Cell, TrialRecord
@@ -230,6 +231,23 @@ def test_latency_without_repetitions_or_native_says_what_to_do() -> None:
     nothing = answer_of([broken.model_copy(update={"valid": False, "reasons": ["the clock ran away"]})])
     assert nothing.told == "not judged, because uml tick 68us is invalid: the clock ran away."
     assert nothing.hint is not None
+
+
+def test_a_line_of_a_cell_that_was_not_alone_says_so() -> None:
+    """That the sentence may be trusted says nothing of the other cells."""
+    cells = latency_cells(native=[70e3, 80e3, 78e3, 75e3])
+    lower = latency_cells(native=[7e3, 8e3, 7.8e3, 7.5e3])
+    other = [one.model_copy(update={"probe": "wakeup", "parameters": {"interval_ns": 1_000_000}}) for one in lower]
+    crowd = StrangersFigures(
+        trials=4, limited=4, not_alone=4, cpus=[1], watched_s=8.0, taken_s=7.0, taken_percent_median=97.0,
+        taken_percent_max=99.0, strangers_percent_median=97.0, waited_percent_median=None, steal_percent_median=None,
+        who=["rustc"],
+    )  # fmt: skip
+    beside = [one.model_copy(update={"strangers": crowd}) for one in other]
+    assert [line.endswith(" (not alone)") for line in answer_of([*cells, *other]).lines] == [False, False]
+    answer = answer_of([*cells, *beside])
+    assert answer.trusted
+    assert [line.endswith(" (not alone)") for line in answer.lines] == [False, True]
 
 
 def realtime_cell(platform: str, missed: list[int], released: int, latest_ns: float) -> RealTimeCell:

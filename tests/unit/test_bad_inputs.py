@@ -1,5 +1,6 @@
 """What a user gets wrong: one sentence with the value, what to do, and exit code 2; nothing is an internal error."""
 
+import ast
 import io
 import json
 import os
@@ -29,6 +30,7 @@ from stealtime.report.claims.statements import statement_names
 TICK = '[[probes]]\nprobe = "tick"\nduration = "5s"\n'
 TASK = '[[tasks]]\nname = "a"\ncost = "1ms"\nperiod = "7ms"\n'
 CELLS = [SyntheticCell("native", "wakeup", {"interval_ns": 1_000_000}, 1_900.0, 4e5, 0.4, 2_000)]
+SOURCE = Path(cli.__file__).parents[1]
 SHORT = ("run", "quick", "-D", "1ms", "--repetitions", "1")
 
 
@@ -133,6 +135,27 @@ def test_a_mark_of_byte_order_is_no_part_of_a_file(stealtime: Command, tmp_path:
         (("sched", "generate", "--law", "light-unifrom"), "--law: 'light-unifrom' is unknown", "'light-uniform'"),
         (("protect", "spec", "{disk}"), "disk = 'web.qcow2': a protected machine has no disk", "initramfs"),
         (("help", "foo"), "no such command 'foo'", "stealtime -h"),
+        (("check", "nosuch"), "the target 'nosuch' is of no known kind", "libvirt:DOMAIN"),
+        (("check", "--bar", "5"), "--bar: '5' is no bar", "100us, rhel-rt"),
+        (("check", "--bar", "0s"), "--bar: '0s' is no bar", "100us"),
+        (("check", "--for", "0s"), "--for: '0s' is less than 1 ns", "500ms"),
+        (("advise", "--for", "5s"), "--for: 5s is time for 5 of the 10 samples that a verdict needs", "take 10s"),
+        (("advise", "--last", "5h"), "--last 5h is about --history", "--history FOLDER"),
+        (("advise", "--add", "2vcpus"), "does not say how busy its virtual CPUs are", "2vcpu,busy=60%"),
+        (("advise", "--add", "2vcpu,busy=200%"), "busy=200% is not above 0 % and up to 100 %", "2vcpu,busy=60%"),
+        (("advise", "--from", "{tasks}"), "--from {tasks}: it is no document of `advise`", "`stealtime advise --json`"),
+        (("advise", "{tasks}"), "{tasks}: files are read with --from only", "--from {tasks}"),
+        (("watch", "--once", "--prometheus", "9105"), "--once prints and ends", "leave one out"),
+        (("watch", "--keep", "x"), "--keep x: only what serves metrics keeps verdicts", "--prometheus ADDRESS"),
+        (("sched", "place", "{tasks}"), "missing option '--on'", "stealtime sched place -h"),
+        (("export", "--trace-processor", "x"), "--perfetto writes, which was not asked for", "--perfetto FILE"),
+        (("export", "--perfetto", "x", "--trace-processor", "/nosuch"), "there is no such file", "perfetto.dev"),
+        (("export",), "export was not told what to write", "--perfetto FILE"),
+        (("run", "--on-threshold", "x"), "--on-threshold: 'x' is not a duration", "500ms"),
+        (("protect", "recover", "/nosuch"), "the VM file /nosuch does not exist", "its name"),
+        (("protect", "upgrade"), "the new version, or --resume", "apt-get install"),
+        (("protect", "demo", "--interval", "5"), "--interval: '5' has no unit", "100ms"),
+        (("protect", "demo", "--mode", "x"), "'x' is not one of 'off', 'no-net', 'net'", "protect demo -h"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence_with_a_hint(
@@ -160,7 +183,18 @@ def test_a_wrong_argument_is_one_sentence_with_a_hint(
     ended = stealtime(*(argument.format(**places) for argument in arguments))
     assert ended.code == 2, ended.err
     assert told.format(**places) in ended.err
-    assert hint is None or hint in ended.err.partition("hint: ")[2]
+    assert hint is None or hint.format(**places) in ended.err.partition("hint: ")[2]
+
+
+def test_nothing_that_a_user_asks_wrongly_is_refused_without_a_hint() -> None:
+    without = [
+        f"{file.relative_to(SOURCE)}:{call.lineno}"
+        for file in sorted(SOURCE.rglob("*.py"))
+        for call in ast.walk(ast.parse(file.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "UsageError"
+        and not any(one.arg == "hint" for one in call.keywords)
+    ]  # fmt: skip
+    assert without == []
 
 
 @pytest.mark.parametrize(
@@ -281,6 +315,21 @@ def test_no_help_is_cut_or_wider_than_a_terminal(stealtime: Command, monkeypatch
         assert [line for line in shown if line.endswith("...") and "[" not in line] == [], path
 
 
+@pytest.mark.parametrize("columns", [49, 40, 1])
+def test_help_on_a_narrow_terminal_is_whole_and_no_wider(
+    stealtime: Command, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    for path in ((), ("sched",), ("protect",), *ALL):
+        monkeypatch.setenv("COLUMNS", "80")
+        wide = stealtime(*path, "-h").out
+        monkeypatch.setenv("COLUMNS", str(columns))
+        narrow = stealtime(*path, "-h").out
+        assert "".join(narrow.split()) == "".join(wide.split()), path
+        # Names of options are never broken; the longest commands have 37 letters.
+        text = [line for line in narrow.splitlines() if not line.startswith("  -")]
+        assert [line for line in text if len(line) > max(columns, 40) and " " in line.strip()] == [], path
+
+
 def test_lists_name_all_that_comes_with_stealtime(stealtime: Command) -> None:
     campaigns = json.loads(stealtime("run", "--list", "--json").out)["campaigns"]
     assert sorted(one["name"] for one in campaigns) == builtin_names()
@@ -353,3 +402,37 @@ def test_an_interruption_is_not_lost_in_a_place_that_can_raise_nothing(
     ended = stealtime("ls")
     assert time.monotonic() - begin < 5
     assert (ended.code, ended.err) == (1, "error: interrupted\n")
+
+
+@pytest.mark.parametrize("said", ["SchemaError: Error building a validator:\n  KeyboardInterrupt: ", "lost"])
+def test_an_interruption_that_a_library_makes_an_error_of_is_no_internal_error(
+    stealtime: Command, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    def listing(*_: object) -> list[Path]:
+        if said == "lost":
+            raise ValueError(said) from KeyboardInterrupt()
+        raise ValueError(said)
+
+    monkeypatch.setattr("stealtime.store.run.runs_in", listing)
+    ended = stealtime("ls")
+    assert (ended.code, ended.err) == (1, "error: interrupted\n")
+
+
+def test_whatever_command_is_interrupted_while_it_is_loaded_ends_silently_and_leaves_nothing(tmp_path: Path) -> None:
+    begin = "import stealtime.start, sys; print(flush=True); stealtime.start.main()"
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
+    for path in ALL:
+        one = subprocess.Popen(
+            [sys.executable, "-c", begin, *path, *("needed",) * 2],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+        assert one.stdout is not None
+        # From here on it is ours; before is Python's own start.
+        one.stdout.read(1)
+        os.killpg(one.pid, signal.SIGINT)
+        out, err = one.communicate(timeout=60)
+        assert (one.returncode, out, err) == (-signal.SIGINT, b"", b""), path
+        with pytest.raises(ProcessLookupError):
+            os.killpg(one.pid, 0)
+    assert list(tmp_path.iterdir()) == []

@@ -48,9 +48,9 @@ def pair() -> Use:
     return use([web, db, lost, guest("calm")], busy=(100.0, 3.0))
 
 
-def printed(page: RenderableType) -> str:
+def printed(page: RenderableType, width: int = 110) -> str:
     with Path("/dev/null").open("w") as nowhere:
-        console = Console(width=110, record=True, file=nowhere)
+        console = Console(width=width, record=True, file=nowhere)
         console.print(page)
     return console.export_text()
 
@@ -65,6 +65,16 @@ def test_a_summary_comes_first_and_the_worst_guest_before_the_others() -> None:
     assert lines[0].startswith("node1: misplaced guests, 4 guests: 1 misplaced, 1 under-provisioned, 1 not")
     order = [line.split()[1] for line in lines if line.startswith("guest ")]
     assert order == ["web", "db", "lost", "calm"]
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_reason_is_whole_however_narrow_the_terminal_is(width: int) -> None:
+    page = AdvicePage(document(*[pair()] * 20))
+    narrow, wide = printed(page, width), printed(page, 1000)
+    assert [line for line in narrow.splitlines() if len(line) > width] == []
+    assert " ".join(narrow.split()) == " ".join(wide.split())
+    named = [line.split()[1] for line in narrow.splitlines() if line.startswith("guest ")]
+    assert named == ["web", "db", "lost", "calm"]
 
 
 def test_a_verdict_to_fail_on_is_a_threshold_and_outweighs_what_is_not_judged() -> None:
@@ -114,7 +124,7 @@ def test_wrong_usage_is_one_sentence_and_a_hint(
 def test_a_time_without_a_verdict_is_refused(stealtime: Command) -> None:
     ended = stealtime("advise", "--for", "9s")
     assert (ended.code, ended.out) == (2, "")
-    assert "9s has 9 samples, and nothing is judged by fewer than 10" in ended.err
+    assert "9s is time for 9 of the 10 samples that a verdict needs" in ended.err
     assert "hint: take 10s or more" in ended.err
 
 

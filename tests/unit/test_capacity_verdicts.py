@@ -178,7 +178,7 @@ def test_a_host_of_whose_guests_less_than_half_are_known_is_not_judged(odd: int,
     if verdict == "not judged":
         assert (
             host.because
-            == "of 5 guests the waits of 2 are known; guest x0: vcpu_wait_share_percent of vCPU 0: withheld"
+            == "the waits of 2 of 5 guests are known; guest x0: vcpu_wait_share_percent of vCPU 0: withheld"
         )
 
 
@@ -230,7 +230,7 @@ def test_an_optional_rule_that_cannot_be_tried_withholds_nothing() -> None:
 def test_too_few_samples_are_not_judged() -> None:
     host, guests = verdicts(*[use([guest()])] * 9)
     assert (host.verdict, guests["a"].verdict) == ("not judged", "not judged")
-    assert "9 samples are too few, 10 are needed" in (host.because or "")
+    assert "only 9 of the 10 samples that are needed" in (host.because or "")
 
 
 def test_figures_about_the_limit_are_not_judged() -> None:
@@ -247,7 +247,7 @@ def test_a_guest_that_came_late_is_judged_by_its_own_samples() -> None:
     early, late = use([guest("a")]), use([guest("a"), guest("b")])
     _, guests = verdicts(*[early] * 15, *[late] * 5)
     assert guests["a"].verdict == "efficiently provisioned"
-    assert "5 samples are too few" in (guests["b"].because or "")
+    assert "only 5 of the 10 samples" in (guests["b"].because or "")
 
 
 def test_a_figure_that_is_seldom_absent_is_judged_without_those_samples() -> None:

@@ -113,7 +113,7 @@ def test_a_guest_of_which_nothing_is_known_says_so_and_spoils_no_other() -> None
     assert found.stretch["lost"] == Absent(absent="its virtual CPUs cannot be told from its other threads")
     too_short = node_of(host(guest("web"))[:9], {}, {})
     assert isinstance(too_short, Absent)
-    assert "9 samples are too few" in too_short.absent
+    assert "only 9 of the 10 samples" in too_short.absent
 
 
 def test_guests_of_one_name_are_told_apart() -> None:
@@ -184,3 +184,12 @@ def test_a_kind_that_was_never_judged_has_the_widest_interval(monkeypatch: pytes
     known = {"uml": Accuracy(guests=1, mape_percent=1.0, factor=1.7, covered_percent=90.0)}
     monkeypatch.setattr(accuracy, "live_accuracies", lambda: known)
     assert live_factor("qemu") == 1.7
+
+
+def test_without_a_change_only_the_pressure_is_told() -> None:
+    found = predict(node(host(*(guest(name, run=[50.0], wait=[50.0], cpus=[0]) for name in ("db", "web")))), Changes())
+    with Path("/dev/null").open("w") as nowhere:
+        console = Console(width=110, record=True, file=nowhere)
+        console.print(PredictionPage(found))
+    assert console.export_text().startswith("pressure: 0.50, the share of the CPU time that all guests want")
+    assert "stretch" not in console.export_text()

@@ -190,6 +190,9 @@ def test_what_must_not_happen_is_told_loudly(stealtime: Command, played: Scripte
     document = json.loads(stealtime("show", "--json").out)
     struck = [cell for cell in document["cells"] if cell["probe"] == "failover"]
     assert [(cell["violations"], cell["connections_lost"]) for cell in struck] == [({"forgotten": 3}, 1)] * 2
+    page = Path(stealtime("report").out.strip()).read_text()
+    tables = page[: page.index('id="limits"')]
+    assert tables.count("clients saw what must not happen: 3 x forgotten") == 1, "of two cells, named before it"
 
 
 def test_trials_begun_anew_and_the_error_of_other_hosts_clocks_are_told(

@@ -71,7 +71,7 @@ def test_each_guest_that_did_the_same_is_told_with_the_fastest_and_the_slowest()
     assert [one.lost_s for one in lost] == pytest.approx([2.995, 3.195, 3.395])
     assert all(one.lost_s == pytest.approx(sum(one.parts_s.values()) + one.unexplained_s) for one in lost)
     assert wording.spread_words(found) == "3 guests: 3.98x to 4.38x".replace("x", "\N{MULTIPLICATION SIGN}")
-    assert wording.beside_words(found) == "2 alike"
+    assert wording.beside_words(found) == "2 like it"
     assert found.columns["fastest_guest_median_s"] == pytest.approx(4.0)
     assert found.columns["slowest_guest_median_s"] == pytest.approx(4.4)
     # Of what is published only the fastest is known.
@@ -218,7 +218,7 @@ def test_too_few_seconds_and_a_host_that_could_not_be_read_are_not_judged() -> N
     assert [(one.subject, one.verdict, one.samples) for one in few] == [
         ("host", "not judged", 9), ("machine", "not judged", 9),
     ]  # fmt: skip
-    assert all("9 samples are too few, 10 are needed" in (one.because or "") for one in few)
+    assert all("only 9 of the 10 samples that are needed" in (one.because or "") for one in few)
     (host,) = judged([[unreadable(0, OSError("gone"))]], is_guest=False)
     assert (host.verdict, host.because) == ("not judged", "the counters cannot be read: gone")
     host, machine = judged([recording(12)], is_guest=True)

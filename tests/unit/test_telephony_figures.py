@@ -63,6 +63,13 @@ def test_a_failover_without_an_answer_has_no_silence() -> None:
     assert cell.limits == ["after the failover no phone was answered any more (9 of 400 were not)"]
 
 
+def test_phones_that_had_all_registered_before_tell_nothing_of_the_silence() -> None:
+    cell = cell_of(GUEST, "register-failover", NET, [failover(silence_ns=None, fault_to_answer_ns=None)])
+    assert cell.limits == [
+        "all phones had registered before the guest ran again: how long they would have heard nothing is not known"
+    ]
+
+
 def test_a_failed_repetition_makes_a_cell_invalid_and_is_told() -> None:
     cell = cell_of(GUEST, "register", NET, [registrations()], failure="the SIP server does not answer")
     assert (cell.valid, cell.reasons, cell.repetitions) == (False, ["the SIP server does not answer"], 1)

@@ -47,7 +47,8 @@ def find_campaign(name: str) -> Campaign:
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not a campaign: it is not UTF-8 text", hint="campaigns are TOML files") from error
     except OSError as error:
-        raise UsageError(f"the campaign {path} cannot be read: {error.strerror}") from error
+        message = f"the campaign {path} cannot be read: {error.strerror}"
+        raise UsageError(message, hint="check its name, and that you may read it") from error
 
 
 def read_campaign(text: str, source: str) -> Campaign:

@@ -125,7 +125,10 @@ async def prepare(order: Order) -> Prepared:
             that something would fail later.
     """
     if order.resume is not None and order.loop_of is not None:
-        raise UsageError(f"{order.resume.run_id} has its loop already, and --loop-of {order.loop_of.run_id} is another")
+        raise UsageError(
+            f"{order.resume.run_id} has its loop already, and --loop-of {order.loop_of.run_id} is another",
+            hint="leave --loop-of out, or begin a new run without --resume",
+        )
     if order.resume is not None:
         # What an older stealtime wrote lacks the newer keys; their defaults are what it did.
         begun = Campaign.model_validate(order.resume.manifest.campaign)

@@ -145,7 +145,8 @@ def _judge_host(uses: Sequence[Use], guests: Sequence[Judgement], book: RuleBook
     elif 2 * len(unheard) > len(guests):
         because = f"guest {unheard[0].subject}: {unheard[0].why_unheard}"
         if len(guests) > 1:
-            because = f"of {len(guests)} guests the waits of {len(guests) - len(unheard)} are known; {because}"
+            known = len(guests) - len(unheard)
+            because = f"the waits of {known or 'none'} of {len(guests)} guests are known; {because}"
     if because is not None and not any(one.holds and one.of_guest for one in outcomes):
         return Judgement("host", None, "not judged", None, because, tuple(outcomes), len(uses), figures)
     return _decide("host", None, outcomes, figures, len(uses))
@@ -247,7 +248,7 @@ def _hold(condition: Condition, part: str | None, series: Series[Any] | None, bo
     if series.absent is not None:
         undecided = f"{named}: {series.absent.absent}"
     elif samples < book.minimum_samples:
-        undecided = f"{samples} samples are too few, {book.minimum_samples} are needed"
+        undecided = f"only {samples} of the {book.minimum_samples} samples that are needed"
     else:
         mean = series.mean
         low, high = series.interval(book.confidence_percent)

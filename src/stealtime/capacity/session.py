@@ -60,8 +60,8 @@ def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], No
     if wanted < watch.rules.minimum_samples:
         shortest = format_duration(watch.rules.minimum_samples * watch.interval_ns)
         raise UsageError(
-            f"--for: {format_duration(duration_ns)} has {wanted} samples, and nothing is judged by fewer than "
-            f"{watch.rules.minimum_samples}",
+            f"--for: {format_duration(duration_ns)} is time for {wanted} of the {watch.rules.minimum_samples} samples "
+            "that a verdict needs",
             hint=f"take {shortest} or more",
         )
     spare_the_garbage_collector()

@@ -22,6 +22,7 @@ STYLES: dict[Verdict, str] = {
     "under-provisioned guest": "bold yellow",
     "not judged": "magenta",
 }
+_INDENTED = 2
 
 
 class AdvicePage:
@@ -53,7 +54,7 @@ class AdvicePage:
                 yield from _paragraph(guest)
                 yield Text()
             else:
-                yield _line(guest)
+                yield from _hanging(_line(guest), console, options.max_width)
         if document.guests and not self._details:
             yield Text("\n--details tells the evidence of each, and what to change", style="dim")
         if document.prediction is not None and document.guests:
@@ -83,12 +84,18 @@ def _line(subject: SubjectDocument) -> Text:
         decided = describe(subject.evidence[0]) if subject.evidence else subject.rule.why
     line = Text.assemble((_named(subject), "bold"), ": ", (subject.verdict, STYLES[subject.verdict]))
     stretch = subject.figures.get("stretch")
-    if isinstance(stretch, Value):
+    if isinstance(stretch, Value) and subject.verdict != "not judged":
         line.append(f", stretch {stretch.value:.2f}")
     if decided:
         line.append(f", {decided}")
-    line.no_wrap, line.overflow = True, "ellipsis"
     return line
+
+
+def _hanging(line: Text, console: Console, width: int) -> Iterator[Text]:
+    """Give a line whole, as many lines as it takes; where it goes on, it is indented, so that names stand alone."""
+    for number, part in enumerate(line.wrap(console, max(width - _INDENTED, 1))):
+        part.rstrip()
+        yield Text.assemble(" " * _INDENTED, part) if number else part
 
 
 def _named(subject: SubjectDocument) -> str:

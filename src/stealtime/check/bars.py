@@ -43,5 +43,5 @@ def read_bar(text: str) -> CheckBar:
         hint = f"write a duration such as 100us, {', '.join(bar_names())}, or a .toml file of bars"
         raise UsageError(f"--bar: {text!r} is no bar", hint=hint) from None
     if at_most_ns <= 0:
-        raise UsageError(f"--bar: {text} is no bar, because every wake-up takes longer")
+        raise UsageError(f"--bar: {text} is no bar, because every wake-up takes longer", hint="write 100us, for one")
     return CheckBar(text, at_most_ns)

@@ -61,8 +61,21 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        code = _tell(f"internal error in stealtime: {type(error).__name__}: {error}", _ISSUES, ExitCode.FAILED)
+        if _is_interruption(error):
+            code = _tell("interrupted", None, ExitCode.FAILED)
+        else:
+            code = _tell(f"internal error in stealtime: {type(error).__name__}: {error}", _ISSUES, ExitCode.FAILED)
     sys.exit(int(_after_output(code)))
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Tell whether Ctrl-C came into a library that makes an error of its own of it, as pydantic's core does."""
+    while error is not None:
+        # Rust writes what it met into its text, and keeps no cause.
+        if isinstance(error, KeyboardInterrupt) or KeyboardInterrupt.__name__ in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _after_output(code: ExitCode) -> ExitCode:
@@ -137,6 +150,7 @@ def command_line() -> TyperGroup:
         compare,
         doctor,
         export,
+        help_width,
         listing,
         ls,
         protect,
@@ -148,6 +162,7 @@ def command_line() -> TyperGroup:
         watch,
     )
 
+    help_width.fit_help_to_the_terminal()
     application = typer.Typer(
         help="What virtualization takes from your workload, where it goes, and whether the workload survives its host.",
         context_settings={"help_option_names": ["-h", "--help"]},

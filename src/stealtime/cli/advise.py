@@ -84,8 +84,9 @@ def advise(
         ),
     ] = None,
     last: Annotated[
-        str, typer.Option("--last", metavar="DURATION", help="With --history: how far back to look.")
-    ] = "24h",
+        str | None,
+        typer.Option("--last", metavar="DURATION", help="With --history: how far back to look.  [default: 24h]"),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Judge the provisioning of this host and of every guest on it: whoever started them.
@@ -106,6 +107,8 @@ def advise(
     verdicts = _verdicts_of(fail_on or [])
     if more and not from_:
         raise UsageError(f"{more[0]}: files are read with --from only", hint=f"write --from {more[0]}")
+    if last is not None and history is None:
+        raise UsageError(f"--last {last} is about --history", hint="add --history FOLDER, or leave --last out")
     if from_ and history is not None:
         raise UsageError("--from and --history exclude each other", hint="leave one out")
     if (from_ or history is not None) and (add or remove or remove_each):
@@ -116,7 +119,7 @@ def advise(
     if from_:
         _show_fleet([*from_, *(more or [])], verdicts, as_json=json)
     if history is not None:
-        _show_history(history, last, as_json=json)
+        _show_history(history, last or "24h", as_json=json)
     from stealtime.capacity.document import exit_code
     from stealtime.capacity.prediction.addition import read_addition
     from stealtime.capacity.prediction.document import Changes

@@ -59,16 +59,20 @@ def export(
     from stealtime.vocabulary.errors import UsageError
 
     if trace_processor is not None and perfetto is None:
-        raise UsageError("--trace-processor reads what --perfetto writes, which was not asked for")
+        raise UsageError(
+            "--trace-processor reads what --perfetto writes, which was not asked for", hint="add --perfetto FILE"
+        )
     if csv is None and perfetto is None and bmf is None:
         raise UsageError("export was not told what to write", hint="--csv DIR, --perfetto FILE or --bmf FILE")
     if json and bmf == "-":
         raise UsageError("--json and --bmf - both write to stdout", hint="name a file for --bmf")
     if csv is not None and csv.exists() and not csv.is_dir():
         raise UsageError(f"--csv: {csv} is no folder", hint="name a folder; it is made if it is not there")
-    if trace_processor is not None and not trace_processor.is_file():
+    if trace_processor is not None:
+        from stealtime.report.perfetto.processor import must_be_there
+
         # Before the work, not after it.
-        raise UsageError(f"--trace-processor {trace_processor}: there is no such file")
+        must_be_there(trace_processor)
     found = find_run(run, runs_folder)
     lines: list[str] = []
     document: dict[str, Any] = {

@@ -14,7 +14,7 @@ class WithCampaigns(TyperCommand):
 
     def format_epilog(self, _context: Any, formatter: Any) -> None:
         """Write the list, which is read only now: no other command waits for it."""
-        with formatter.section("Builtin campaigns (`--list` says more)"):
+        with formatter.section("Campaigns (see --list)"):
             formatter.write_dl(campaign_rows())
 
 

@@ -129,7 +129,8 @@ def _initramfs(vm: VmFile, kernel: Kernel) -> ImageSpec:
     try:
         return ImageSpec(path=vm.initramfs, sha256=remembered_hash(vm.initramfs))
     except OSError as error:
-        raise UsageError(f"the initramfs {vm.initramfs} cannot be read: {error.strerror}") from error
+        message = f"the initramfs {vm.initramfs} cannot be read: {error.strerror}"
+        raise UsageError(message, hint="check its name in the VM file, and that you may read it") from error
 
 
 def _hash(path: Path) -> str:

@@ -8,6 +8,7 @@ from stealtime.capacity.prediction.document import PredictionDocument, Scenario,
 
 _MOST_COLUMNS = 3
 """Of changes, beside each other; of more, those without a guest get a line each."""
+_PRESSURE = "the share of the CPU time that all guests want for which they wait"
 
 
 class PredictionPage:
@@ -21,15 +22,19 @@ class PredictionPage:
         if document.now is None:
             yield Text(f"stretch: not predicted, because {document.because}")
             return
+        if not document.scenarios:
+            # Each guest's own line tells its stretch.
+            yield Text(f"pressure: {document.now.pressure:.2f}, {_PRESSURE}", style="dim")
+            return
         shown, rest = document.scenarios, list[Scenario]()
         if len(shown) > _MOST_COLUMNS:
             shown, rest = ([one for one in shown if (one.added is None) == is_without] for is_without in (False, True))
         yield _by_guest(document.now, shown)
         if rest:
             yield _by_change(rest)
-        yield Text(
-            "stretch is (run + wait) / run; pressure is the share of wanted CPU time that is waited", style="dim"
-        )
+        for because, name in {one.because: one.guest for one in document.now.guests if one.because is not None}.items():
+            yield Text(f"{name}: {because}", style="dim")
+        yield Text(f"stretch is (run + wait) / run; pressure is {_PRESSURE}", style="dim")
 
 
 def _by_guest(now: Scenario, changes: list[Scenario]) -> Table:
@@ -42,9 +47,6 @@ def _by_guest(now: Scenario, changes: list[Scenario]) -> Table:
         cells = [_cell(column.get(name), is_measured=number == 0) for number, column in enumerate(columns)]
         table.add_row(name, *cells)
     table.add_row("pressure, 0 to 1", *(f"{one.pressure:.2f}" for one in (now, *changes)), style="bold")
-    reasons = {guest.because: guest.guest for guest in now.guests if guest.because is not None}
-    for because, name in reasons.items():
-        table.add_row(Text(f"{name}: {because}", style="dim"))
     return table
 
 

@@ -134,7 +134,7 @@ def node_of(uses: Sequence[Use], weights: Mapping[Key, float], names: Mapping[Ke
         names: What each guest is called; no two have one name.
     """
     if len(uses) < MINIMUM_SAMPLES:
-        return Absent(absent=f"{len(uses)} samples are too few, {MINIMUM_SAMPLES} are needed")
+        return Absent(absent=f"only {len(uses)} of the {MINIMUM_SAMPLES} samples that are needed")
     last = uses[-1]
     if isinstance(last.cpus, Absent):
         return last.cpus
@@ -161,7 +161,7 @@ def named_apart(guests: Iterable[Guest]) -> dict[Key, str]:
 def _member(name: str, seen: Sequence[GuestUse], weight: float | None, host_cpus: frozenset[int]) -> _Member | Absent:
     guest: Guest = seen[-1].guest
     if len(seen) < MINIMUM_SAMPLES:
-        return Absent(absent=f"it was seen in {len(seen)} samples, {MINIMUM_SAMPLES} are needed")
+        return Absent(absent=f"it was seen in only {len(seen)} of the {MINIMUM_SAMPLES} samples that are needed")
     if isinstance(seen[-1].allowed_cpus, Absent):
         return seen[-1].allowed_cpus
     cpus = seen[-1].allowed_cpus & host_cpus

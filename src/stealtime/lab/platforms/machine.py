@@ -108,7 +108,7 @@ async def await_agent(
         if await process.wait(0.2 if elapsed_s >= request.boot_timeout_s else _EXIT_PATIENCE_S):
             what = f"{platform} ended {elapsed_s:.1f} s after its start ({process.exit_text()}); {log_tail(log)}"
         elif elapsed_s >= request.boot_timeout_s:
-            what = f"{platform} did not reach its agent within {request.boot_timeout_s:g} s; {log_tail(log)}"
+            what = f"{platform} did not reach its agent within {request.boot_timeout_s:.3g} s; {log_tail(log)}"
         else:
             raise
         hint = f"see {log.name}; another kernel can be named with --kernel"

@@ -238,8 +238,8 @@ def _shared_cpu(available: _Available, measured: CpuSet, housekeeping: CpuSet) -
         hint = available.hint(2, "measure on a machine with two CPUs or more")
     else:
         text = (
-            f"the measured vCPU may run on the CPUs {format_cpus(measured)}, and the control plane runs on CPU "
-            f"{format_cpus(shared)} as well"
+            f"the control plane and the measured vCPU share CPU {format_cpus(shared)}: it may run on the CPUs "
+            f"{format_cpus(measured)}"
         )
         hint = "it is quiet while a trial runs; `alone` keeps it off the measured CPU"
     return (Finding(code="shared_cpu", level="limits", text=text, hint=hint),)
@@ -255,9 +255,9 @@ def _roams_isolated(vcpu_cpus: tuple[CpuSet, ...], sets: CpuSets) -> tuple[Findi
         Finding(
             code="isolated_cpus_roamed",
             level="limits",
-            text=f"the measured vCPU may run on the CPUs {format_cpus(tuple(sorted(roaming)))}, and CPU "
-            f"{format_cpus(isolated)} is isolated: the kernel moves nothing to and from there, so it may stay where it "
-            "began",
+            text=f"the measured vCPU may run on CPU {format_cpus(isolated)}, which is isolated: the kernel moves "
+            f"nothing to and from there, so it may stay where it began (it may run on the CPUs "
+            f"{format_cpus(tuple(sorted(roaming)))})",
             hint="measure scenarios that roam on a host without isolcpus=",
         ),
     )

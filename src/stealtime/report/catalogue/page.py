@@ -18,7 +18,6 @@ def section_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> Section:
     if not cells:
         return Section(question=catalogue.question, links=(), body=Markup())
     _, names = study.names(cells)
-    limits = [f"{name}: {text}" for cell, name in zip(cells, names, strict=True) for text in cell.limits]
     pictures = study.pictures(cells)
     is_drawn = bool(pictures.body.strip() or pictures.further)
     values = {
@@ -28,7 +27,7 @@ def section_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> Section:
         # Without a picture the tables are what there is to see.
         "html_of": folded_html_of if is_drawn else html_of,
         "is_folded": is_drawn,
-        "remarks": [*remarks_of(study, cells), *limits],
+        "remarks": [*remarks_of(study, cells), *_limits(cells, names)],
         "pictures": pictures.body,
     }
     own = rendered(templates_of("stealtime.report.catalogue"), "section.html.jinja", values)
@@ -41,3 +40,12 @@ def section_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> Section:
         style=pictures.style,
         contents=catalogue.contents,
     )
+
+
+def _limits(cells: Sequence[CatalogueCell], names: Sequence[str]) -> list[str]:
+    """Say each limit once, with the cells that it limits."""
+    limited: dict[str, list[str]] = {}
+    for cell, name in zip(cells, names, strict=True):
+        for text in cell.limits:
+            limited.setdefault(text, []).append(name)
+    return [f"{'all' if len(cells) == len(named) > 1 else ', '.join(named)}: {text}" for text, named in limited.items()]

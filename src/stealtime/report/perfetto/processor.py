@@ -21,6 +21,16 @@ _PATIENCE_S = 600.0
 _HINT = "get one as perfetto.dev/docs/reference/trace-processor-cli says"
 
 
+def must_be_there(program: Path) -> None:
+    """Refuse a program that is not there, also before anything is written.
+
+    Raises:
+        UsageError: It is not there.
+    """
+    if not program.is_file():
+        raise UsageError(f"--trace-processor {program}: there is no such file", hint=_HINT)
+
+
 def check_by_processor(program: Path, trace: Path, written: Written) -> str:
     """Have the program load a trace and compare its counts with what was written.
 
@@ -31,8 +41,7 @@ def check_by_processor(program: Path, trace: Path, written: Written) -> str:
         UsageError: There is no such program.
         StealtimeError: It cannot read the trace, or finds something else than was written.
     """
-    if not program.is_file():
-        raise UsageError(f"--trace-processor {program}: there is no such file", hint=_HINT)
+    must_be_there(program)
     try:
         ended = subprocess.run(
             [program.absolute(), "-Q", _QUERY, trace], capture_output=True, text=True, timeout=_PATIENCE_S, check=False

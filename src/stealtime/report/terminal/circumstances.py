@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from textwrap import shorten
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -77,7 +76,7 @@ def _limits_alone(cell: CellFigures) -> list[str]:
 
 
 def _first_words(text: str) -> str:
-    return shorten(_ENDS_OF_WORDS.split(text, maxsplit=1)[0], _SHORT, placeholder=" ...")
+    return _ENDS_OF_WORDS.split(text, maxsplit=1)[0]
 
 
 def exit_tables(summary: RunSummary) -> list[RenderableType]:
@@ -94,8 +93,6 @@ def exit_tables(summary: RunSummary) -> list[RenderableType]:
 
 
 _SHOWN_IN_SHORT = 3
-_SHORT = 56
-"""Letters: with the title and the number of cells they fill a line of 80 columns."""
 _ENDS_OF_WORDS = re.compile(r"[:;] | \(")
 _LEGEND = (
     "exit: a guest was left for KVM; /s: in a second, all vCPUs together; polls won: KVM's polls for the end of a halt "

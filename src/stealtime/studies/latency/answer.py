@@ -35,7 +35,7 @@ def answer_of(summary: RunSummary) -> Answer:
     for other, its in ranked[1:]:
         if other.first.probe not in probes and len(lines) < LINES_MAX:
             probes.add(other.first.probe)
-            lines.append(_lost(quotes, other, its, several=several))
+            lines.append(f"{_lost(quotes, other, its, several=several)}{_beside_strangers(its)}")
     sentence = _lost(quotes, column, row, several=several)
     return Answer.of(STUDY, sentence, quotes=quotes, because=reasons, hint=hint, lines=lines)
 
@@ -66,6 +66,12 @@ def _lost(quotes: Quotes, column: Column, row: Row, *, several: bool) -> str:
     quotes.figure(row.cell, "tail_ratio", ratio.value, words, ratio.low, ratio.high)
     shown = ", so no difference is shown" if ratio.low <= 1.0 <= ratio.high else ""
     return f"{sentence}: {words} as much ({bare_ratio(ratio.low)} to {bare_ratio(ratio.high)}){shown}"
+
+
+def _beside_strangers(row: Row) -> str:
+    """Mark a line below the sentence: that the sentence may be trusted says nothing of other cells."""
+    cells = [row.cell, *([] if row.native is None else [row.native])]
+    return " (not alone)" if any(cell.not_alone is not None for cell in cells) else ""
 
 
 def _tail(quotes: Quotes, row: Row) -> str:

@@ -91,19 +91,19 @@ def guest_words(cell: StretchCell) -> str:
 
 
 def beside_words(cell: StretchCell) -> str:
-    """Say who computes beside it: ``3 alike, weight 100 each``; others than alike ones are busy all the time."""
+    """Say who computes beside it: ``3 like it, weight 100 each``; others are busy all the time."""
     groups = [(one, len(list(same))) for one, same in groupby(cell.beside)]
     words = [
         ", ".join(
             [
-                f"{count} {'alike' if one.is_alike else 'busy'}",
+                f"{count} {'like it' if one.is_alike else 'busy'}",
                 *(words + (" each" if count > 1 else "") for words in _share_words(one)),
             ]
         )
         for one, count in groups
     ]
     if cell.not_alone is not None:
-        words.append("strangers")
+        words.append("other programs")
     return "; ".join(words) or "nothing"
 
 

@@ -99,6 +99,8 @@ def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
 
 def _unanswered(quotes: Quotes, cell: TelephonyFigures) -> str:
     if cell.figure("silence_ns").p50 is None:
+        if not cell.counts["unanswered"]:
+            return "all phones had registered before the guest ran again"
         return "no phone was answered any more"
     return f"no phone was answered for {figure_words(quotes, cell, 'silence_ns')}"
 

@@ -56,7 +56,13 @@ def _of_load(one: Registrations) -> Iterator[str]:
 
 
 def _of_failovers(results: Sequence[RegistrationFailover | TwoStageFailover]) -> Iterator[str]:
-    if silent := [one for one in results if one.fault_to_answer_ns is None]:
+    unheard = [one for one in results if one.fault_to_answer_ns is None]
+    if nobody_left := [one for one in unheard if not one.unanswered]:
+        yield (
+            f"all phones had registered before the guest ran again{_in_times(nobody_left, results)}: how long they "
+            "would have heard nothing is not known"
+        )
+    if silent := [one for one in unheard if one.unanswered]:
         unanswered, sent = sum(one.unanswered for one in silent), sum(one.sent for one in silent)
         yield (
             f"after the failover no phone was answered any more{_in_times(silent, results)} "

@@ -29,6 +29,15 @@ class Page {
     return cell.unpacking;
   }
 
+  /** Unpack every envelope while there is nothing else to do: paper is drawn at once, and waits for none. */
+  async unpackAll(cells) {
+    for (const cell of cells) {
+      await new Promise((done) => requestIdleCallback(done, { timeout: 1000 }));
+      await this.envelopeOf(cell);
+    }
+    document.documentElement.dataset.unpacked = "all";
+  }
+
   async drawAll(onlyDrawn) {
     for (const entry of this.figures) {
       if (onlyDrawn && !entry.isDrawn) continue;
@@ -173,6 +182,7 @@ async function start() {
     waiting = setTimeout(() => page.drawAll(true), 200);
   });
   document.documentElement.dataset.state = "ready";
+  await page.unpackAll(content.groups.flatMap((group) => group.cells));
 }
 
 start().catch((error) => {

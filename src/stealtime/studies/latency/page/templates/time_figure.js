@@ -5,6 +5,7 @@ const ROW_GAP_PX = 26;
 const OVERLAID_HEIGHT_PX = 420;
 const MARGIN = { l: 76, r: 14, t: 8, b: 52 };
 const PIXELS_PER_COLUMN = 3;
+const ROW_LETTER_PX = 7.5; // of the texts above a row, the wider of both sizes
 const EXACT_MARKS = 12; // of each trial within what is shown; more would hide the rest
 
 /** Shade when a neighbour's load was on, behind the row of a cell. */
@@ -212,17 +213,22 @@ class TimeFigure {
     const own = cells.filter((cell) => cell.platform === platformName);
     const worst = own.reduce((most, cell) => (cell.max_ns > most.max_ns ? cell : most));
     const isNarrow = this.element.clientWidth < 600;
-    const floor = isNarrow ? "" : `floor ${formatDuration(worst.floor_ns)} (dashed), `;
     const shared = { xref: "paper", yref: "paper", y: upper, yanchor: "bottom", showarrow: false };
     const repetitions = own.map((cell) => `${repetitionLook(cell.repetition).sign} r${cell.repetition}`).join("  ");
-    const key = isNarrow || !hasRepetitions(own) ? "" : `  <span style="font-size: 12px">${repetitions}</span>`;
+    const isKeyed = !isNarrow && hasRepetitions(own);
+    const key = isKeyed ? `  <span style="font-size: 12px">${repetitions}</span>` : "";
+    const longest = `max ${formatDuration(worst.max_ns)}`;
+    const whole = `floor ${formatDuration(worst.floor_ns)} (dashed), ${longest} at ${formatMoment(worst.max_at_s)}`;
+    // Both texts stand on one line: as wide as paper, there is no room for all.
+    const letters = platform.label.length + (isKeyed ? repetitions.length : 0) + whole.length;
+    const hasRoom = !isNarrow && letters * ROW_LETTER_PX < this.element.clientWidth - MARGIN.l - MARGIN.r;
     layout.annotations.push(
       { ...shared, x: 0, xanchor: "left", text: `<b>${platform.label}</b>${key}`, font: { color: platformColour(platform) } },
       {
         ...shared,
         x: 1,
         xanchor: "right",
-        text: `${floor}max ${formatDuration(worst.max_ns)}${isNarrow ? "" : ` at ${formatMoment(worst.max_at_s)}`}`,
+        text: hasRoom ? whole : longest,
         font: { color: theme().muted, size: 12 },
       },
     );

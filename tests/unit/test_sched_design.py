@@ -10,10 +10,11 @@ from analysed_tasks import analysed, responses_ms
 from command import Command, make_command
 from locking_simulator import Worker, longest_responses
 
-from stealtime.schedulability.analysis import Terms, analyze
+from stealtime.schedulability.analysis import analyze
 from stealtime.schedulability.blocking import blocking_times, levels_of_windows
 from stealtime.schedulability.design import assign_priorities
 from stealtime.schedulability.formats.draft import make_task_file
+from stealtime.schedulability.question import Terms
 from stealtime.schedulability.task_file import TaskFile, read_task_file
 
 MS = 1_000_000

@@ -209,11 +209,12 @@ def analyze(
     from stealtime.cli.output import data_console, print_document
     from stealtime.cli.sched_sources import is_this_host, only_one, overheads_to_analyze, supply_of, write_tasks
     from stealtime.schedulability.allowed import analyze_allowing
-    from stealtime.schedulability.analysis import Terms, exit_code
+    from stealtime.schedulability.analysis import exit_code
     from stealtime.schedulability.chains import with_chains
     from stealtime.schedulability.design import assign_priorities, with_assignment, with_room
     from stealtime.schedulability.formats.reading import read_tasks
     from stealtime.schedulability.machine_limits import with_limits_of_machine
+    from stealtime.schedulability.question import Terms
     from stealtime.schedulability.terminal import AnalysisPage
 
     tick_period_ns = analysed_duration_of("--tick-period", tick_period)

@@ -136,7 +136,7 @@ def verify(
     from stealtime.extraction.verifying import verify as verify_tasks
     from stealtime.extraction.verifying import verify_exit_code
     from stealtime.extraction.watching import Order
-    from stealtime.schedulability.analysis import Terms
+    from stealtime.schedulability.question import Terms
 
     order = Order(machine, tuple(program), duration_of("--for", duration) or 0)
     # Before anything is watched for a minute.

@@ -41,6 +41,14 @@ class TaskDocument(Model):
     """The shortest period likewise; a deadline that equals the period goes with it. null: none is long enough."""
     room_because: str | None = None
     """Why neither is judged."""
+    after: str | None = None
+    """The task whose job's end starts this one's; response and deadline then count from the event that starts the
+    first of them."""
+    executor: str | None = None
+    """The thread that runs this callback."""
+    ready_ns: int | None = None
+    """Of a task that another one starts: at most, from that event to when its job is ready; null: no other task starts
+    it, or that one has no bound."""
 
 
 class DemandDocument(Model):

@@ -15,13 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stealtime import _core
-from stealtime.schedulability.analysis import Terms, question_of
 from stealtime.schedulability.kernel_limits import (
     FAIR_SERVER_PERIOD_NS,
     FAIR_SERVER_RUNTIME_NS,
     SLOWEST_TICK_NS,
     KernelLimits,
 )
+from stealtime.schedulability.question import Terms, question_of
+from stealtime.schedulability.starts import has_starts
 from stealtime.schedulability.supply import combined
 from stealtime.schedulability.task_file import TaskFile, TaskTable
 from stealtime.schedulability.wording import duration
@@ -69,7 +70,8 @@ def with_limits_of_machine(file: TaskFile, terms: Terms) -> Charged:
     if limits.throttling_ns is None and limits.fair_server_ns is None:
         return Charged(replace(terms, supply=replace(terms.supply, has_kernel_limits=True)))
     charged = Charged(replace(terms, supply=combined([terms.supply, limits.supply()])))
-    if terms.supply.kind != "dedicated" or any(task.reservation is not None for task in file.tasks):
+    has_reservations = any(task.reservation is not None for task in file.tasks)
+    if terms.supply.kind != "dedicated" or has_reservations or has_starts(file):
         # A kernel counts what its host takes as time of the thread that has its CPU. What reservations take is no time
         # of real-time threads, but keeps ordinary ones waiting.
         return charged

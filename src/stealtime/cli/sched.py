@@ -11,7 +11,17 @@ import typer
 from stealtime.cli import commands, completion
 from stealtime.cli.parameters import AsJson, RunName, analysed_duration_of
 from stealtime.cli.sched_extract import extract, verify
-from stealtime.cli.sched_options import Format, Machine, OfFile, OfHost, OfKernel, OfSamples, Policy, Unit
+from stealtime.cli.sched_options import (
+    Format,
+    Machine,
+    OfFile,
+    OfHost,
+    OfInterference,
+    OfKernel,
+    OfSamples,
+    Policy,
+    Unit,
+)
 from stealtime.cli.sched_place import place
 
 SHORT = "Tell whether sets of real-time tasks are schedulable"
@@ -168,6 +178,7 @@ def analyze(
         bool,
         typer.Option("--interrupts-elsewhere", help="Another CPU handles the timers and sends an interrupt."),
     ] = False,
+    interference: OfInterference = True,
     assign: Annotated[
         bool,
         typer.Option(
@@ -225,6 +236,7 @@ def analyze(
         accounting=accounting.value,
         interrupts="on another CPU" if interrupts_elsewhere else "here",
         supply=supply_of(supply, machine, is_this_host(host)),
+        interference=interference,
         budget_period_ns=analysed_duration_of("--least-budget", budget_period),
     )
     found = overheads_to_analyze(overheads, machine, statistic, terms.supply if allow_misses else None)

@@ -80,6 +80,7 @@ def _verify(extracted: ExtractDocument, terms: Terms) -> Found:
         overheads=terms.overheads,
         interrupts=terms.interrupts,
         supply=terms.supply,
+        interference=terms.interference,
     )
     limited = with_limits_of_machine(file, of_policy)
     of_policy = limited.terms

@@ -19,6 +19,7 @@ from stealtime.schedulability.document import (
     TaskVerdict,
     Verdict,
 )
+from stealtime.schedulability.interference import charged_sources, interference_documents
 from stealtime.schedulability.overhead_remarks import remarks_at
 from stealtime.schedulability.question import Terms, question_of
 from stealtime.schedulability.reservation import ROOT_DOMAIN, Charged, Reservation
@@ -59,6 +60,7 @@ def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
     refuse_reservations_under_edf(file, terms)
     overheads = terms.overheads.at(len(file.tasks))
     starts = find_starts(file, terms, overheads) if has_starts(file) else None
+    charged = {one.what: one for cpu in file.cpus() for one in charged_sources(terms, file.on(cpu))}
     cpus = tuple(_cpu(file, cpu, terms, overheads, starts) for cpu in file.cpus())
     return AnalysisDocument(
         file=source,
@@ -76,7 +78,11 @@ def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
             *remarks_at(terms.overheads, len(file.tasks)),
             *((ROOT_DOMAIN,) if any(task.reservation is not None for task in file.tasks) else ()),
         ),
-        not_charged=not_charged(terms.overheads, Circumstances(terms.interrupts, terms.supply)),
+        interference=interference_documents(charged.values()),
+        not_charged=not_charged(
+            terms.overheads,
+            Circumstances(terms.interrupts, terms.supply, frozenset(charged)),
+        ),
     )
 
 
@@ -283,24 +289,30 @@ def _refuse_reservations(tasks: list[TaskTable]) -> None:
 
 
 def _blocked(tasks: list[TaskTable], question: "QuestionDict", without: Judged) -> Judged:
-    """Judge with blocking what is schedulable without it; bounds of responses without it are none with it."""
+    """Judge with blocking what was judged without it; bounds of responses without it are none with it."""
     levels = levels_in(tasks, question)
-    if not levels or without.verdict == "not schedulable":
+    if not levels:
         return without
-    unjudged = tuple(_unjudged(task) for task in tasks)
     try:
+        rows = _core.blocked_responses(question, levels)
+        documents = tuple(_task(task, row) for task, row in zip(tasks, rows, strict=True))
+        if without.verdict == "not schedulable":
+            return replace(without, tasks=documents)
         found = _core.blocked_window(question, levels)
     except ValueError as error:
+        unjudged = tuple(_unjudged(task) for task in tasks)
+        if without.verdict == "not schedulable":
+            return replace(without, tasks=unjudged)
         return Judged("not judged", str(error), unjudged)
     if found is None:
         because = None if without.demand is None else "blocking counts in windows of its own"
-        return replace(without, tasks=unjudged, demand=None, demand_because=because or without.demand_because)
+        return replace(without, tasks=documents, demand=None, demand_because=because or without.demand_because)
     window = _window(*found)
     why = (
         f"in a window of {wording.duration(window.window_ns)} jobs and what blocks them, together "
         f"{wording.duration(window.demand_ns)}, are due, and only {wording.duration(window.service_ns)} is certain"
     )
-    return Judged("not schedulable", why, unjudged, window)
+    return Judged("not schedulable", why, documents, window)
 
 
 def _responses(tasks: list[TaskTable], question: "QuestionDict") -> Judged:

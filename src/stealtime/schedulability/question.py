@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from stealtime.schedulability.blocking import blocking_times
 from stealtime.schedulability.document import Accounting, Policy
+from stealtime.schedulability.interference import interference_of
 from stealtime.schedulability.overheads import NO_OVERHEADS, OverheadModel
 from stealtime.schedulability.reservation import Charged
 from stealtime.schedulability.supply import DEDICATED, Supply
@@ -27,6 +28,8 @@ class Terms:
     overheads: OverheadModel = NO_OVERHEADS
     interrupts: Literal["here", "on another CPU"] = "here"
     supply: Supply = DEDICATED
+    interference: bool = True
+    """Charge what the overheads' trace saw take the CPU beside them."""
     budget_period_ns: int | None = None
     """Also find the smallest budget of a periodic resource of this period."""
 
@@ -55,6 +58,7 @@ def question_of(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int])
         ],
         "levels": [] if terms.policy == "edf" else _levels(tasks),
         "overheads": list(overheads.items()),
+        "interference": interference_of(terms, tasks, overheads),
         "tick_period_ns": terms.overheads.tick_period_ns,
         "interrupts": terms.interrupts,
         "policy": core_policy(terms.policy, terms.accounting),

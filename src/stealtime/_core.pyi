@@ -541,6 +541,8 @@ class QuestionDict(TypedDict):
     """Under fixed priorities, of each task: neighbours of the same one have the same priority, and go first in, first
     out. Left out: each has its own."""
     overheads: list[tuple[str, int]]
+    interference: NotRequired[list[tuple[int, int, int]]]
+    """What else comes before all tasks: cost, period, and the jitter by which more may come at once."""
     tick_period_ns: int
     interrupts: Literal["here", "on another CPU"]
     policy: Literal["fixed-priority by job", "fixed-priority by stretch", "edf"]
@@ -637,6 +639,17 @@ def blocked_window(question: QuestionDict, levels: list[tuple[int, int]]) -> tup
     Args:
         question: With tasks that have no blocking of their own.
         levels: From which window on, and how long one may be blocked, in ns and in order.
+
+    Raises:
+        ValueError: As :func:`analyze_tasks`.
+    """
+
+def blocked_responses(
+    question: QuestionDict, levels: list[tuple[int, int]]
+) -> list[tuple[int | None, int, tuple[bool, str] | None]]:
+    """Bound under EDF the response of each task, from arrival to end, with the blocking of :func:`blocked_window`.
+
+    As ``responses`` of :func:`analyze_tasks`.
 
     Raises:
         ValueError: As :func:`analyze_tasks`.

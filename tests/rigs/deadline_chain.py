@@ -27,9 +27,9 @@ from kept_deadlines import Exceeded, RanJobs, exceeding, own_time
 
 from stealtime import _core
 from stealtime.cli.sched_sources import overheads_of, supply_of
-from stealtime.schedulability.analysis import Terms, question_of
 from stealtime.schedulability.generation import Recipe, generate
 from stealtime.schedulability.overheads import OverheadModel
+from stealtime.schedulability.question import Terms, question_of
 from stealtime.schedulability.supply import DEDICATED, Supply
 from stealtime.schedulability.task_file import TaskFile, TaskTable, write_task_file
 from stealtime.store.columns import read_columns

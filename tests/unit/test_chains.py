@@ -9,9 +9,10 @@ from analysed_tasks import analysed_with_code
 from chain_simulator import age_and_reaction
 from command import Command, make_command
 
-from stealtime.schedulability.analysis import Terms, analyze
+from stealtime.schedulability.analysis import analyze
 from stealtime.schedulability.chains import with_chains
 from stealtime.schedulability.formats.draft import make_task_file
+from stealtime.schedulability.question import Terms
 from stealtime.schedulability.task_file import ChainTable, read_task_file
 
 MS = 1_000_000

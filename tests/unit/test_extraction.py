@@ -23,8 +23,8 @@ from stealtime.extraction.host_view import HostView
 from stealtime.extraction.task_set import Charged, task_file_text, task_set
 from stealtime.extraction.verifying import verify, verify_exit_code
 from stealtime.extraction.watching import Order, Watched, watch
-from stealtime.schedulability.analysis import Terms
 from stealtime.schedulability.overheads import read_overheads
+from stealtime.schedulability.question import Terms
 from stealtime.schedulability.task_file import read_task_file
 from stealtime.vocabulary.clocks import ClockReading
 from stealtime.vocabulary.errors import StealtimeError, UsageError

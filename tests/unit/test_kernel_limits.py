@@ -13,11 +13,11 @@ from stealtime import _core
 from stealtime.cli import kernel_limits, sched_sources
 from stealtime.doctor.attempts import Attempt, Attempts
 from stealtime.doctor.files import Files
-from stealtime.schedulability.analysis import Terms
 from stealtime.schedulability.formats.draft import make_task_file
 from stealtime.schedulability.kernel_limits import KernelLimits
 from stealtime.schedulability.machine_limits import limits_of, with_limits_of_machine
 from stealtime.schedulability.overheads import NO_OVERHEADS, Provenance
+from stealtime.schedulability.question import Terms
 from stealtime.schedulability.supply import DEDICATED, Supply, combined, parse_supply
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent, Value

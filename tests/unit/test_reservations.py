@@ -12,8 +12,9 @@ from analysed_tasks import analysed, responses_ms
 from command import Command, make_command
 from reservation_simulator import Thread, simulate
 
-from stealtime.schedulability.analysis import Terms, analyze
+from stealtime.schedulability.analysis import analyze
 from stealtime.schedulability.formats.draft import make_task_file
+from stealtime.schedulability.question import Terms
 from stealtime.schedulability.reservation import Reservation, read_reservation
 
 MS = 1_000_000

@@ -10,10 +10,11 @@ from analysed_tasks import analysed, responses_ms
 from command import Command, make_command
 from locking_simulator import Worker, longest_responses
 
-from stealtime.schedulability.analysis import Terms, analyze
+from stealtime.schedulability.analysis import analyze
 from stealtime.schedulability.blocking import blocking_times, levels_of_windows
 from stealtime.schedulability.design import assign_priorities
 from stealtime.schedulability.formats.draft import make_task_file
+from stealtime.schedulability.question import Terms
 from stealtime.schedulability.task_file import TaskFile, read_task_file
 
 MS = 1_000_000
@@ -138,7 +139,9 @@ def test_blocking_is_the_longest_section_that_may_be_in_the_way(stealtime: Comma
     assert levels_of_windows(file.on(0), {}) == [(0, 0), (10 * MS, 3 * MS), (30 * MS, 0)]
     document = analysed(stealtime, "t.toml", "--policy", "edf")
     assert document["verdict"] == "schedulable"
-    assert document["cpus"][0]["tasks"][0]["verdict"] is None
+    # Blocked for low's section of 3 ms, in windows in which low is not due: high after 3 + 2, middle after that and 3.
+    # low waits for all others.
+    assert responses_ms(document) == {"high": 5, "middle": 8, "low": 10}
 
 
 def test_a_section_at_the_ceiling_of_an_equal_is_waited_for(stealtime: Command, tmp_path: Path) -> None:
@@ -162,6 +165,7 @@ def test_a_section_alone_makes_edf_late(stealtime: Command, tmp_path: Path) -> N
     # 2 ms that are due and a section of 3 ms in 4 ms.
     assert cpu["demand"] == {"window_ns": 4 * MS, "demand_ns": 5 * MS, "service_ns": 4 * MS, "slack_ns": -MS}
     assert cpu["cost_factor"] == 0.5
+    assert cpu["tasks"][0]["response_ns"] == 5 * MS
     (tmp_path / "free.toml").write_text(toml(tasks))
     assert analysed(stealtime, "free.toml", "--policy", "edf")["verdict"] == "schedulable"
 
@@ -179,19 +183,21 @@ def test_no_simulated_job_with_critical_sections_takes_longer_than_its_bound(edf
             begin = draw.randint(0, task.cost - length)
             workers.append(Worker(task.cost, task.period, task.deadline_ns, resource, begin, length))
         (cpu,) = analyze(file, "drawn", Terms(policy="edf" if edf else "fixed-priority")).cpus
-        if cpu.verdict != "schedulable":
+        if any(one.response_ns is None for one in cpu.tasks):
             continue
-        accepted += 1
+        accepted += cpu.verdict == "schedulable"
         seen = [0] * len(tasks)
         for attempt in range(4):
             # Lower ones arrive first, so that they are inside of their sections when others come.
             phases = [draw.randint(0, 6) if attempt else 2 * (len(tasks) - n) for n in range(len(tasks))]
             seen = list(map(max, seen, longest_responses(workers, phases, 120, edf)))
-        bounds = [task.deadline_ns if edf else one.response_ns or 0 for task, one in zip(tasks, cpu.tasks, strict=True)]
+        bounds = [one.response_ns or 0 for one in cpu.tasks]
         assert all(one <= bound for one, bound in zip(seen, bounds, strict=True)), (seed, seen, bounds)
+        in_time = all(bound <= task.deadline_ns for bound, task in zip(bounds, tasks, strict=True))
+        assert in_time == (cpu.verdict == "schedulable"), (seed, bounds)
         reached += seen == bounds
     assert accepted > 25
-    assert edf or reached > 3
+    assert reached > 3
 
 
 def test_windows_of_a_table_as_pycpa_has_them(stealtime: Command, tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ import pytest
 from command import Command, make_command
 from documents import hold_against_schema
 
-from stealtime.schedulability.analysis import Terms, analyze
+from stealtime.schedulability.analysis import analyze
 from stealtime.schedulability.formats.draft import make_task_file
 from stealtime.schedulability.placement import VirtualCpu, place
+from stealtime.schedulability.question import Terms
 from stealtime.schedulability.supply import parse_supply
 from stealtime.schedulability.task_file import read_task_file
 

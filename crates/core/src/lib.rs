@@ -41,7 +41,7 @@ mod _core {
     #[pymodule_export]
     use crate::owner::{owner_fate, owner_of};
     #[pymodule_export]
-    use crate::sched_design::{blocked_cost_margin, blocked_window, task_sensitivity};
+    use crate::sched_design::{blocked_cost_margin, blocked_responses, blocked_window, task_sensitivity};
     #[pymodule_export]
     use crate::schedulability::{
         analyze_tasks, cost_margin, cost_margin_and_edge, count_schedulable_sets, generate_tasks, least_budget,

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use stealtime_schedulability::{BlockedQuestion, BlockingLevel, Margin, largest_scale_blocked, sensitivity};
 
 use crate::errors::wrong;
-use crate::schedulability::{Asked, QuestionArgument, millionths};
+use crate::schedulability::{Asked, QuestionArgument, ResponseRow, millionths, row_of_bound};
 
 /// From which window on, and how long, in ns.
 type LevelArgument = (u64, u64);
@@ -23,6 +23,18 @@ pub fn blocked_window(
     let (asked, levels) = (Asked::read(&question)?, levels_of(&levels));
     let found = py.detach(|| BlockedQuestion { question: asked.question(), levels: &levels }.exceeded());
     Ok(found.map_err(wrong)?.map(|one| (one.window_ns, one.demand_ns, one.service_ns)))
+}
+
+/// Bound the response of each task, from arrival to end, with blocking under EDF.
+#[pyfunction]
+pub fn blocked_responses(
+    py: Python<'_>,
+    question: QuestionArgument,
+    levels: Vec<LevelArgument>,
+) -> PyResult<Vec<ResponseRow>> {
+    let (asked, levels) = (Asked::read(&question)?, levels_of(&levels));
+    let found = py.detach(|| BlockedQuestion { question: asked.question(), levels: &levels }.responses());
+    Ok(found.map_err(wrong)?.into_iter().map(row_of_bound).collect())
 }
 
 /// Find the largest factor of all costs with blocking under EDF, in millionths, and whether one more is known to be too

@@ -8,9 +8,10 @@ use stealtime_schedulability::generate::{
     self, Deadlines, Fit, OverUtilized, PeriodLaw, Recipe, UtilizationLaw, Utilizations,
 };
 use stealtime_schedulability::{
-    Accounting, Combined, Condition, Constrained, Counted, Dedicated, Demand, Envelope, Error, Interrupts, Linear,
-    Margin, Observed, Overhead, Overheads, PARTS_PER_MILLION, Part, Policy, Population, Question, RecipeError,
-    Response, Supply, Task, Verdict, Windows, count_schedulable, influences, largest_scale, smallest_budget,
+    Accounting, Combined, Condition, Constrained, Counted, Dedicated, Demand, Envelope, Error, Interference,
+    Interrupts, Linear, Margin, Observed, Overhead, Overheads, PARTS_PER_MILLION, Part, Policy, Population, Question,
+    RecipeError, Response, Supply, Task, Verdict, Windows, count_schedulable, influences, largest_scale,
+    smallest_budget,
 };
 
 use crate::errors::wrong;
@@ -28,6 +29,9 @@ pub struct QuestionArgument {
     #[pyo3(default)]
     levels: Vec<u32>,
     overheads: Vec<(String, u64)>,
+    /// Of each: cost, period, jitter.
+    #[pyo3(default)]
+    interference: Vec<(u64, u64, u64)>,
     tick_period_ns: u64,
     interrupts: String,
     policy: String,
@@ -124,6 +128,7 @@ pub(crate) struct Asked {
     tasks: Vec<Task>,
     levels: Vec<u32>,
     overheads: Overheads,
+    interference: Vec<Interference>,
     interrupts: Interrupts,
     policy: Policy,
     supply: Box<dyn Supply + Send + Sync>,
@@ -154,7 +159,9 @@ impl Asked {
                 tasks.len()
             )));
         }
-        Ok(Self { tasks, levels, overheads, interrupts, policy, supply })
+        let one = |&(cost_ns, period_ns, jitter_ns)| Interference { cost_ns, period_ns, jitter_ns };
+        let interference = argument.interference.iter().map(one).collect();
+        Ok(Self { tasks, levels, overheads, interference, interrupts, policy, supply })
     }
 
     pub(crate) fn question(&self) -> Question<'_> {
@@ -162,6 +169,7 @@ impl Asked {
             tasks: &self.tasks,
             levels: &self.levels,
             overheads: self.overheads,
+            interference: &self.interference,
             interrupts: self.interrupts,
             policy: self.policy,
             supply: &*self.supply,
@@ -215,16 +223,26 @@ pub(crate) fn millionths(margin: Margin) -> Option<u64> {
     }
 }
 
+/// A bound, what it is at least, and why there is none: whether it is unbounded, and the words.
+pub(crate) type ResponseRow = (Option<u64>, u64, Option<(bool, String)>);
+
+fn row(response: Response) -> ResponseRow {
+    match response {
+        Response::Bounded(ns) => (Some(ns), ns, None),
+        Response::AtLeast(ns, error) => (None, ns, Some((error == Error::Overloaded, error.to_string()))),
+    }
+}
+
+pub(crate) fn row_of_bound(bound: Result<u64, Error>) -> ResponseRow {
+    row(bound.map_or_else(|error| Response::AtLeast(0, error), Response::Bounded))
+}
+
 /// Analyse one CPU's tasks.
 #[pyfunction]
 pub fn analyze_tasks(py: Python<'_>, question: QuestionArgument) -> PyResult<Bound<'_, PyDict>> {
     let asked = Asked::read(&question)?;
     let verdict = py.detach(|| asked.question().answer()).map_err(wrong)?;
     let dictionary = PyDict::new(py);
-    let row = |response: Response| match response {
-        Response::Bounded(ns) => (Some(ns), ns, None),
-        Response::AtLeast(ns, error) => (None, ns, Some((error == Error::Overloaded, error.to_string()))),
-    };
     match verdict {
         Verdict::Responses(responses) => {
             dictionary.set_item("responses", responses.into_iter().map(row).collect::<Vec<_>>())?;
@@ -243,9 +261,7 @@ pub fn analyze_tasks(py: Python<'_>, question: QuestionArgument) -> PyResult<Bou
             };
             dictionary.set_item("deciding", deciding)?;
             dictionary.set_item("deciding_because", reason)?;
-            let bound =
-                |one: Result<u64, Error>| row(one.map_or_else(|error| Response::AtLeast(0, error), Response::Bounded));
-            dictionary.set_item("responses", details.responses.into_iter().map(bound).collect::<Vec<_>>())?;
+            dictionary.set_item("responses", details.responses.into_iter().map(row_of_bound).collect::<Vec<_>>())?;
         }
     }
     Ok(dictionary)

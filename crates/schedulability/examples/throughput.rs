@@ -81,7 +81,8 @@ fn edf(set: &[Task]) -> u64 {
         cache_preemption_ns: 10_000,
     };
     let (interrupts, policy) = (Interrupts::Here, Policy::EarliestDeadlineFirst);
-    let question = Question { tasks: set, levels: &[], overheads, interrupts, policy, supply: &Dedicated };
+    let question =
+        Question { interference: &[], tasks: set, levels: &[], overheads, interrupts, policy, supply: &Dedicated };
     u64::from(question.is_schedulable() == Ok(true))
 }
 

@@ -1,5 +1,6 @@
 //! One question about one CPU, and its answer.
 
+use crate::arrivals::Interference;
 use crate::charging::{Accounting, charge_earliest_deadline, charge_fixed_priority};
 use crate::edf::{Demand, demand_verdict};
 use crate::edf_profile::edf_responses;
@@ -30,6 +31,8 @@ pub struct Question<'a> {
     /// first in, first out, as `SCHED_FIFO` has it. Empty: each task has a priority of its own.
     pub levels: &'a [u32],
     pub overheads: Overheads,
+    /// What else comes before all tasks, as a trace saw it: devices, softirqs, real-time threads of others.
+    pub interference: &'a [Interference],
     pub interrupts: Interrupts,
     pub policy: Policy,
     pub supply: &'a dyn Supply,
@@ -55,7 +58,7 @@ pub struct DemandDetails {
 impl Question<'_> {
     /// Find what stands behind a verdict under EDF that [`Self::answer`] gave; it takes longer than the verdict.
     pub fn demand_details(&self, verdict: &Demand) -> Result<DemandDetails, Error> {
-        let workload = charge_earliest_deadline(self.tasks, &self.overheads, self.interrupts)?;
+        let workload = self.charged_by_deadline()?;
         if *verdict == Demand::Overloaded {
             // What is left to do grows without end, and EDF makes all tasks wait for it.
             return Ok(DemandDetails { deciding: Ok(None), responses: vec![Err(Error::Overloaded); self.tasks.len()] });
@@ -106,15 +109,27 @@ impl Question<'_> {
 
     fn charged(&self, accounting: Accounting) -> Result<Workload, Error> {
         let workload = charge_fixed_priority(self.tasks, &self.overheads, self.interrupts, accounting)?;
-        Ok(Workload { levels: self.levels.to_vec(), ..workload })
+        Ok(Workload { levels: self.levels.to_vec(), ..self.interfered(workload) })
+    }
+
+    pub(crate) fn charged_by_deadline(&self) -> Result<Workload, Error> {
+        Ok(self.interfered(charge_earliest_deadline(self.tasks, &self.overheads, self.interrupts)?))
+    }
+
+    fn interfered(&self, mut workload: Workload) -> Workload {
+        workload.interrupts.extend_from_slice(self.interference);
+        workload
     }
 
     fn demand(&self) -> Result<Demand, Error> {
-        let workload = charge_earliest_deadline(self.tasks, &self.overheads, self.interrupts)?;
+        let workload = self.charged_by_deadline()?;
         demand_verdict(&workload, self.supply)
     }
 
     fn check(&self) -> Result<(), Error> {
+        if self.interference.iter().any(|one| !one.can_be()) {
+            return Err(Error::Interference);
+        }
         self.tasks.iter().enumerate().try_for_each(|(index, task)| {
             if self.policy == Policy::EarliestDeadlineFirst && task.blocking_ns > 0 {
                 return Err(Error::Task { index, problem: "EDF with blocking is not analysed" });

@@ -1,6 +1,7 @@
 //! What arrives in a window of time that only grows: the inner loop of every fixed point.
 
 use crate::error::Error;
+use crate::task::LONGEST_NS;
 
 /// Work in front of a job: at most `ceil((window + jitter) / period)` arrivals of `cost` each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +12,11 @@ pub struct Interference {
 }
 
 impl Interference {
+    /// Whether its numbers can be.
+    pub(crate) fn can_be(&self) -> bool {
+        self.period_ns > 0 && [self.cost_ns, self.period_ns, self.jitter_ns].iter().all(|&ns| ns <= LONGEST_NS)
+    }
+
     /// How often it arrives in a window.
     pub fn arrivals_in(&self, window_ns: u64) -> Result<u64, Error> {
         let span = window_ns.checked_add(self.jitter_ns).ok_or(Error::Overflow)?;

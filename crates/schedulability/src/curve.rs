@@ -63,6 +63,7 @@ pub fn count_schedulable(
                 RecipeError::Recipe(format!("a set has {} tasks, too many for the overheads", tasks.len()))
             })?;
             let question = Question {
+                interference: &[],
                 tasks: &tasks,
                 levels: &[],
                 overheads: *overheads,

@@ -9,8 +9,10 @@
 //! done, so that no longer window begins with the last moment before a miss at which nothing was left.
 
 use crate::analysis::Question;
+use crate::edf_profile::{Blocked, blocked_edf_responses};
 use crate::edf_windows::Window;
 use crate::error::{Error, MOST_STEPS};
+use crate::load::Load;
 use crate::overheads::Interrupts;
 use crate::task::Task;
 
@@ -80,6 +82,35 @@ impl BlockedQuestion<'_> {
         Ok(None)
     }
 
+    /// Bound the response, from arrival to end, of each task.
+    ///
+    /// A job that is due by the end of a window waits for the jobs that are due no later, for interrupts, and for one
+    /// section of a job that is due later and had begun it when nothing else was left: Spuri's busy period (INRIA
+    /// RR-2772, 1996) with the blocking of that window in front, as Baker's policy blocks a job before it begins only,
+    /// and once.
+    ///
+    /// # Errors
+    /// A task that cannot be charged; why there is no bound is in place of each.
+    pub fn responses(&self) -> Result<Vec<Result<u64, Error>>, Error> {
+        let Question { tasks, supply, .. } = self.question;
+        let workload = self.question.charged_by_deadline()?;
+        let load = Load::from(&workload);
+        if !supply.carries(&load.pairs()) {
+            return Ok(vec![Err(Error::Overloaded); tasks.len()]);
+        }
+        let unblocked = BlockingLevel { from_ns: 0, blocking_ns: 0 };
+        let starts_later = self.levels.first().is_none_or(|first| first.from_ns > 0);
+        let levels: Vec<BlockingLevel> =
+            starts_later.then_some(unblocked).into_iter().chain(self.levels.to_vec()).collect();
+        let next = levels.iter().skip(1).map(|next| Some(next.from_ns)).chain([None]);
+        let blocked: Vec<Blocked> = levels
+            .iter()
+            .zip(next)
+            .map(|(level, until_ns)| Blocked { from_ns: level.from_ns, until_ns, blocking_ns: level.blocking_ns })
+            .collect();
+        Ok(blocked_edf_responses(load, supply, &blocked).unwrap_or_else(|error| vec![Err(error); tasks.len()]))
+    }
+
     /// The longest time without an idle moment that begins with what blocks.
     fn busy_period(&self, blocking_ns: u64) -> Result<u64, Error> {
         let mut window_ns = 1;
@@ -136,6 +167,10 @@ impl BlockedQuestion<'_> {
             let ticks = sum(window_ns, overheads.event_latency_ns)?.div_ceil(overheads.tick_period_ns);
             demand = sum(demand, ticks.checked_mul(overheads.tick_ns).ok_or(Error::Overflow)?)?;
         }
+        for one in self.question.interference {
+            let taken = one.arrivals_in(window_ns)?.checked_mul(one.cost_ns).ok_or(Error::Overflow)?;
+            demand = sum(demand, taken)?;
+        }
         Ok(demand)
     }
 
@@ -155,6 +190,9 @@ impl BlockedQuestion<'_> {
         }
         if overheads.tick_ns > 0 && overheads.tick_period_ns > 0 {
             next = next.min(next_step(window_ns, overheads.tick_period_ns, 1, overheads.event_latency_ns)?);
+        }
+        for one in self.question.interference {
+            next = next.min(next_step(window_ns, one.period_ns, 1, one.jitter_ns)?);
         }
         Ok(next)
     }

@@ -15,6 +15,10 @@ use crate::load::Load;
 use crate::supply::Supply;
 use crate::task::Task;
 
+/// So many arrivals are followed at most: what waits for long work is kept in memory, and most works for as long as it
+/// takes to come.
+const MOST_ARRIVALS: u32 = 8 * MOST_STEPS;
+
 /// A step of the function from a deadline to the end of the busy period of jobs that are due by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
@@ -56,6 +60,56 @@ pub fn edf_responses<'a, S: Supply + ?Sized>(load: impl Into<Load<'a>>, supply: 
     load.tasks.iter().map(one).collect()
 }
 
+/// What may hold the CPU when a busy period begins, in windows from `from_ns` on and shorter than `until_ns`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocked {
+    pub from_ns: u64,
+    /// None: all longer windows.
+    pub until_ns: Option<u64>,
+    pub blocking_ns: u64,
+}
+
+/// As [`edf_responses`], where of a busy period of jobs that are due by `t` something may be in front that is due
+/// later: what `blocked` has for the window `t`. All windows from the shortest on must be in one of these.
+///
+/// The end of such a busy period is that of the synchronous schedule which first does what blocks; between the
+/// deadlines of jobs it stays, so that the response is longest at the first window of a step or of `blocked`.
+pub(crate) fn blocked_edf_responses<S: Supply + ?Sized>(
+    load: Load<'_>,
+    supply: &S,
+    blocked: &[Blocked],
+) -> Result<Vec<Result<u64, Error>>, Error> {
+    // Of each task the most that an end exceeds the deadline of its busy period.
+    let mut latest = vec![i64::MIN; load.tasks.len()];
+    let mut shortest = Vec::with_capacity(load.tasks.len());
+    for task in load.tasks {
+        shortest.push(signed(task.deadline_ns)?.checked_sub(signed(task.jitter_ns)?).ok_or(Error::Overflow)?);
+    }
+    for one in blocked {
+        // Windows before the begin are of jobs that are late already when they are released.
+        let from = if one.from_ns == 0 { i64::MIN } else { signed(one.from_ns)? };
+        let until = one.until_ns.map_or(Ok(i64::MAX), signed)?;
+        let steps = blocked_steps(load, supply, one.blocking_ns, |step| step.deadline_ns < until)?;
+        for (late, &own) in latest.iter_mut().zip(&shortest) {
+            let first = own.max(from);
+            if first >= until {
+                continue;
+            }
+            let at = steps.partition_point(|step| step.deadline_ns <= first).saturating_sub(1);
+            let Some(step) = steps.get(at) else { return Err(Error::Overflow) };
+            let begins = steps[at + 1..].iter().map(|step| (step.deadline_ns, step.end_ns));
+            for (deadline, end_ns) in begins.chain([(first, step.end_ns)]).filter(|&(deadline, _)| deadline < until) {
+                *late = (*late).max(signed(end_ns)?.saturating_sub(deadline));
+            }
+        }
+    }
+    let one = |(task, &late): (&Task, &i64)| {
+        let response = signed(task.deadline_ns)?.checked_add(late).ok_or(Error::Overflow)?;
+        u64::try_from(response).map_err(|_| Error::Overflow)
+    };
+    Ok(load.tasks.iter().zip(&latest).map(one).collect())
+}
+
 /// The shortest window in which jobs are due that end after it; None where all are in time.
 pub(crate) fn first_late_window<S: Supply + ?Sized>(load: Load<'_>, supply: &S) -> Result<Option<u64>, Error> {
     let in_time = |step: &Step| step.end_ns.cast_signed() <= step.deadline_ns;
@@ -74,6 +128,16 @@ enum Arriving {
 /// The synchronous schedule, in the order of deadlines; it ends with the busy period, or after a step that is not
 /// `wanted`.
 fn steps<S: Supply + ?Sized>(load: Load<'_>, supply: &S, wanted: impl Fn(&Step) -> bool) -> Result<Vec<Step>, Error> {
+    blocked_steps(load, supply, 0, wanted)
+}
+
+/// [`steps`] of a schedule that first has something else to do.
+fn blocked_steps<S: Supply + ?Sized>(
+    load: Load<'_>,
+    supply: &S,
+    blocking_ns: u64,
+    wanted: impl Fn(&Step) -> bool,
+) -> Result<Vec<Step>, Error> {
     let mut coming: BinaryHeap<Reverse<(u64, Arriving)>> = BinaryHeap::new();
     coming.extend((0..load.interrupts.len()).map(|index| Reverse((0, Arriving::Interrupt(index)))));
     let mut from = i64::MAX;
@@ -82,8 +146,14 @@ fn steps<S: Supply + ?Sized>(load: Load<'_>, supply: &S, wanted: impl Fn(&Step) 
         from = from.min(deadline);
         coming.push(Reverse((0, Arriving::Job(index, deadline))));
     }
-    let mut schedule =
-        Schedule { coming, jobs: BinaryHeap::new(), interrupts_ns: 0, served_ns: 0, number: Numbers::of(load) };
+    let mut schedule = Schedule {
+        coming,
+        jobs: BinaryHeap::new(),
+        interrupts_ns: blocking_ns,
+        served_ns: 0,
+        number: Numbers::of(load),
+        arrived: 0,
+    };
     let mut found = Vec::new();
     for count in 0.. {
         let Some(end_ns) = schedule.next_completion(load, supply)? else { break };
@@ -119,11 +189,12 @@ struct Schedule {
     coming: BinaryHeap<Reverse<(u64, Arriving)>>,
     /// Deadline, and what is left to do.
     jobs: BinaryHeap<Reverse<(i64, u64)>>,
-    /// What is left of interrupts.
+    /// What is left of interrupts, and of what blocks.
     interrupts_ns: u64,
     /// All work done.
     served_ns: u64,
     number: Numbers,
+    arrived: u32,
 }
 
 impl Schedule {
@@ -167,6 +238,10 @@ impl Schedule {
     /// Take all that comes at a time.
     fn arrive(&mut self, load: Load<'_>, at: u64) -> Result<(), Error> {
         while let Some(mut first) = self.coming.peek_mut().filter(|first| first.0.0 == at) {
+            self.arrived += 1;
+            if self.arrived > MOST_ARRIVALS {
+                return Err(Error::NotConverged { steps: self.arrived, window_ns: at });
+            }
             let following = match first.0.1 {
                 Arriving::Interrupt(index) => {
                     let one = load.interrupts[index];

@@ -14,6 +14,8 @@ pub(crate) const STEPS_BEFORE_DOUBT: u32 = 2_000;
 pub enum Error {
     #[error("task {index}: {problem}")]
     Task { index: usize, problem: &'static str },
+    #[error("what else takes the CPU has a period of 0, or a time that exceeds 3335 days")]
+    Interference,
     #[error("the supply: {0}")]
     Supply(&'static str),
     #[error("a sum of times exceeds the 64 bits that it is computed in")]

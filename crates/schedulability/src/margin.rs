@@ -125,7 +125,7 @@ pub(crate) fn greatest(
         match fits(middle) {
             Ok(true) => good = middle,
             Ok(false) => (bad, edge) = (middle, Edge::Known),
-            Err(error @ (Error::Task { .. } | Error::Supply(_))) => return Err(error),
+            Err(error @ (Error::Task { .. } | Error::Interference | Error::Supply(_))) => return Err(error),
             Err(_) => (bad, edge) = (middle, Edge::Unknown),
         }
     }

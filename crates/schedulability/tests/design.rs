@@ -48,9 +48,9 @@ proptest! {
         let fits = |changed: Task| {
             let mut tasks = tasks.clone();
             tasks[index] = changed;
-            Question { tasks: &tasks, levels: &[], overheads, interrupts: Interrupts::Here, policy, supply: &Dedicated }.is_schedulable()
+            Question { interference: &[], tasks: &tasks, levels: &[], overheads, interrupts: Interrupts::Here, policy, supply: &Dedicated }.is_schedulable()
         };
-        let question = Question { tasks: &tasks, levels: &[], overheads, interrupts: Interrupts::Here, policy, supply: &Dedicated };
+        let question = Question { interference: &[], tasks: &tasks, levels: &[], overheads, interrupts: Interrupts::Here, policy, supply: &Dedicated };
         let Ok(room) = sensitivity(&BlockedQuestion { question, levels: &[] }, index) else { return Ok(()) };
         let own = tasks[index];
         let with_cost = |cost_ns: u64| fits(Task { cost_ns, ..own });
@@ -91,7 +91,7 @@ proptest! {
             from_ns += length;
         }
         levels.push(BlockingLevel { from_ns, blocking_ns: 0 });
-        let question = Question {
+        let question = Question { interference: &[],
             tasks: &tasks, levels: &[], overheads, interrupts: Interrupts::Here, policy: Policy::EarliestDeadlineFirst,
             supply: &Dedicated,
         };

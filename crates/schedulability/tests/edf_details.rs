@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use stealtime_schedulability::{
-    Dedicated, Demand, Error, Interrupts, Overheads, Policy, Question, Task, charge_earliest_deadline, deciding_window,
-    demand_verdict, edf_responses,
+    BlockedQuestion, BlockingLevel, Dedicated, Demand, Error, Interrupts, Overheads, Policy, Question, Task,
+    charge_earliest_deadline, deciding_window, demand_verdict, edf_responses,
 };
 
 use crate::rigs::{Job, Machine, Order, small_overheads, small_set, sporadic};
@@ -43,6 +43,23 @@ fn longest_of_the_last(tasks: &[Task]) -> u64 {
 }
 
 #[test]
+fn what_blocks_for_ages_ends_without_a_bound_and_not_without_memory() {
+    let tasks = [Task::implicit(1_000, 1_000_000)];
+    let question = Question {
+        tasks: &tasks,
+        levels: &[],
+        overheads: Overheads::default(),
+        interference: &[],
+        interrupts: Interrupts::Here,
+        policy: Policy::EarliestDeadlineFirst,
+        supply: &Dedicated,
+    };
+    let levels = [BlockingLevel { from_ns: 0, blocking_ns: 1 << 57 }];
+    let responses = BlockedQuestion { question, levels: &levels }.responses().unwrap();
+    assert!(matches!(responses[..], [Err(Error::NotConverged { .. })]), "{responses:?}");
+}
+
+#[test]
 fn a_response_under_edf_that_no_synchronous_start_shows() {
     // Released with the other the second ends at 5; one later its deadline is that of the other's second job, which
     // may go first, and it ends at 7.
@@ -55,6 +72,7 @@ fn a_response_under_edf_that_no_synchronous_start_shows() {
 fn an_overload_has_no_deciding_window() {
     let tasks = [Task::implicit(3, 4), Task::implicit(3, 4)];
     let question = Question {
+        interference: &[],
         tasks: &tasks,
         levels: &[],
         overheads: Overheads::default(),
@@ -99,7 +117,7 @@ proptest! {
             .iter()
             .map(|task| Task { period_ns: 4 * task.period_ns, deadline_ns: 4 * task.deadline_ns, ..*task })
             .collect();
-        let question = Question {
+        let question = Question { interference: &[],
             tasks: &tasks,
             levels: &[],
             overheads,

@@ -3,10 +3,10 @@
 
 use proptest::prelude::*;
 use stealtime_schedulability::{
-    Accounting, BlockedQuestion, BlockingLevel, Demand, Error, Policy, Question, Response, Solver, demand_verdict,
-    edf_responses,
+    Accounting, BlockedQuestion, BlockingLevel, Demand, Error, Interference, Policy, Question, Response, Solver, Task,
+    Verdict, demand_verdict, edf_responses,
 };
-use stealtime_simulator::{Drawn, Pattern, Random, Scale, play};
+use stealtime_simulator::{Drawn, Interferer, Pattern, Random, Scale, interferers, play, play_beside};
 
 use crate::rigs::judging::{Case, Fault};
 
@@ -36,12 +36,14 @@ fn no_accepted_set_misses_and_no_bound_is_exceeded() {
 }
 
 #[test]
-fn no_set_that_is_accepted_with_blocking_under_edf_misses() {
+fn no_set_that_is_accepted_with_blocking_under_edf_misses_and_no_bound_is_exceeded() {
     let (mut accepted, mut refused_and_missed) = (0, 0);
+    let (mut bounds, mut beyond_those_without) = (0, 0);
     for (case, mut random) in cases(SETS / 2).filter(|(case, _)| case.by_deadline && case.drawn.kernel.blocking > 0) {
         let Drawn { specs, kernel, reservation } = &case.drawn;
         let (tasks, supply) = (case.tasks(), case.supply());
         let question = Question {
+            interference: &[],
             tasks: &tasks,
             levels: &[],
             overheads: case.overheads(),
@@ -53,15 +55,86 @@ fn no_set_that_is_accepted_with_blocking_under_edf_misses() {
         let begins = specs.iter().map(|one| one.deadline.saturating_sub(one.jitter + late));
         let levels = [BlockingLevel { from_ns: begins.min().unwrap_or(0), blocking_ns: kernel.blocking }];
         let is_accepted = BlockedQuestion { question, levels: &levels }.is_schedulable();
+        let responses = BlockedQuestion { question, levels: &levels }.responses().unwrap_or_default();
+        let is_bounded = responses.iter().all(Result::is_ok);
+        let without = if is_bounded { edf_responses(&case.workload(), &*supply) } else { Vec::new() };
         let mut missed = false;
         for pattern in Pattern::ALL {
-            missed |= play(specs, kernel, *reservation, true, pattern, &mut random).missed.is_some();
+            let outcome = play(specs, kernel, *reservation, true, pattern, &mut random);
+            missed |= outcome.missed.is_some();
+            for ((bound, without), &seen) in responses.iter().zip(&without).zip(&outcome.longest) {
+                if let Ok(bound) = *bound {
+                    assert!(seen <= bound, "{seen} > {bound}: {pattern:?} {case:#?}");
+                    bounds += 1;
+                    beyond_those_without += u64::from(without.is_ok_and(|without| seen > without));
+                }
+            }
+        }
+        let in_time = |(bound, task): (&Result<u64, Error>, &Task)| bound.is_ok_and(|bound| bound <= task.deadline_ns);
+        if is_accepted == Ok(true) && !responses.is_empty() {
+            // What blocks beyond the longest busy period does, and is in the bounds, makes nothing late.
+            assert!(responses.iter().zip(&tasks).all(in_time), "{responses:?} {case:#?}");
         }
         assert!(is_accepted != Ok(true) || !missed, "{case:#?}");
         accepted += u64::from(is_accepted == Ok(true));
         refused_and_missed += u64::from(is_accepted == Ok(false) && missed && question.is_schedulable() == Ok(true));
     }
     assert!(accepted > SETS / 50 && refused_and_missed > 0, "{accepted} {refused_and_missed}");
+    assert!(bounds > SETS && beyond_those_without > 0, "{bounds} {beyond_those_without}");
+}
+
+/// What others take, in the questions of both policies, by job and by stretch, with and without blocking.
+#[test]
+fn no_set_that_is_accepted_beside_interference_misses_and_no_bound_is_exceeded() {
+    let (mut accepted, mut bounds, mut beyond_those_without) = ([0, 0], 0, 0);
+    for (case, mut random) in cases(SETS / 2) {
+        let Drawn { specs, kernel, reservation } = &case.drawn;
+        let beside = interferers(&mut random, &case.drawn);
+        let one = |one: &Interferer| Interference { cost_ns: one.cost, period_ns: one.period, jitter_ns: one.jitter };
+        let interference: Vec<Interference> = beside.iter().map(one).collect();
+        let (tasks, levels, supply) = (case.tasks(), case.levels(), case.supply());
+        let fixed = Policy::FixedPriority(case.accounting);
+        let question = Question {
+            tasks: &tasks,
+            levels: if case.by_deadline { &[] } else { &levels },
+            overheads: case.overheads(),
+            interference: &interference,
+            interrupts: case.interrupts(),
+            policy: if case.by_deadline { Policy::EarliestDeadlineFirst } else { fixed },
+            supply: &*supply,
+        };
+        let alone = Question { interference: &[], ..question };
+        // Whatever the deadlines, the blocking of the simulator's background counts in all windows.
+        let blocking = [BlockingLevel { from_ns: 0, blocking_ns: kernel.blocking }];
+        let answered = |question: Question<'_>| {
+            if case.by_deadline {
+                let blocked = BlockedQuestion { question, levels: &blocking };
+                return (blocked.is_schedulable(), blocked.responses().unwrap_or_default());
+            }
+            let bounds = match question.answer() {
+                Ok(Verdict::Responses(bounds)) => bounds,
+                _ => Vec::new(),
+            };
+            let known = |one: Response| if let Response::Bounded(ns) = one { Ok(ns) } else { Err(Error::Overloaded) };
+            (question.is_schedulable(), bounds.into_iter().map(known).collect())
+        };
+        let (is_accepted, responses) = answered(question);
+        let (_, without) = answered(alone);
+        for pattern in Pattern::ALL {
+            let outcome = play_beside(&beside, specs, kernel, *reservation, (case.by_deadline, pattern), &mut random);
+            assert!(is_accepted != Ok(true) || outcome.missed.is_none(), "{pattern:?} {beside:?} {case:#?}");
+            for ((bound, without), &seen) in responses.iter().zip(&without).zip(&outcome.longest) {
+                if let Ok(bound) = *bound {
+                    assert!(seen <= bound, "{seen} > {bound}: {pattern:?} {beside:?} {case:#?}");
+                    bounds += 1;
+                    beyond_those_without += u64::from(without.is_ok_and(|without| seen > without));
+                }
+            }
+        }
+        accepted[usize::from(case.by_deadline)] += u64::from(is_accepted == Ok(true));
+    }
+    assert!(accepted.iter().all(|&count| count > SETS / 50), "{accepted:?}");
+    assert!(bounds > SETS && beyond_those_without > SETS / 50, "{bounds} {beyond_those_without}");
 }
 
 #[test]

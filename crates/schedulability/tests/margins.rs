@@ -11,7 +11,15 @@ use crate::rigs::{small_overheads, small_set};
 const JOB: Policy = Policy::FixedPriority(Accounting::Job);
 
 fn question(tasks: &[Task], overheads: Overheads, policy: Policy) -> Question<'_> {
-    Question { tasks, levels: &[], overheads, interrupts: Interrupts::Here, policy, supply: &Dedicated }
+    Question {
+        interference: &[],
+        tasks,
+        levels: &[],
+        overheads,
+        interrupts: Interrupts::Here,
+        policy,
+        supply: &Dedicated,
+    }
 }
 
 /// A thousand units a unit, so that a millionth is less than a unit.

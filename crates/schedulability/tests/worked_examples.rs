@@ -201,6 +201,7 @@ fn blocking_is_not_overlooked_under_edf() {
     let question = Question {
         tasks: &[Task { blocking_ns: 1, ..Task::implicit(1, 10) }],
         levels: &[],
+        interference: &[],
         overheads: Overheads::default(),
         interrupts: Interrupts::Here,
         policy: Policy::EarliestDeadlineFirst,
@@ -213,6 +214,7 @@ fn blocking_is_not_overlooked_under_edf() {
 fn numbers_that_cannot_be_are_errors() {
     let ask = |task: Task| {
         let question = Question {
+            interference: &[],
             tasks: &[Task::implicit(1, 10), task],
             levels: &[],
             overheads: Overheads::default(),

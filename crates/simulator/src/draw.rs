@@ -1,7 +1,7 @@
 //! Random task sets, kernels and reservations that an analysis may or may not accept.
 
 use crate::random::Random;
-use crate::scenario::{Kernel, Spec};
+use crate::scenario::{Interferer, Kernel, Spec};
 use crate::service::Reservation;
 
 /// How large times are.
@@ -92,6 +92,19 @@ pub fn draw(random: &mut Random, scale: Scale) -> Drawn {
     }
     let kernel = kernel(random, scale, longest);
     Drawn { kernel, reservation: reservation(random, (scale, longest), reservation_kind, share), specs }
+}
+
+/// Draw up to three things that take the CPU before all tasks of a set, in bursts of up to four, each up to a tenth.
+pub fn interferers(random: &mut Random, drawn: &Drawn) -> Vec<Interferer> {
+    let longest = drawn.specs.iter().map(|one| one.period).max().unwrap_or(1);
+    let shortest = longest.div_ceil(20).max(2);
+    let one = |random: &mut Random| {
+        let period = random.between(shortest, 2 * longest.max(shortest));
+        let cost = random.between(1, (period / 10).max(1));
+        let jitter = if random.once_in(3) { 0 } else { random.between(0, 3 * period) };
+        Interferer { cost, period, jitter }
+    };
+    (0..random.between(1, 3)).map(|_| one(random)).collect()
 }
 
 fn kernel(random: &mut Random, scale: Scale, longest: u64) -> Kernel {

@@ -15,8 +15,8 @@ mod random;
 mod scenario;
 mod service;
 
-pub use draw::{Drawn, Scale, draw};
+pub use draw::{Drawn, Scale, draw, interferers};
 pub use machine::{Interrupt, Job, Machine, Order, Outcome};
 pub use random::Random;
-pub use scenario::{Kernel, Pattern, Spec, play};
+pub use scenario::{Interferer, Kernel, Pattern, Spec, play, play_beside};
 pub use service::{Reservation, Service};

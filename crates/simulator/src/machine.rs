@@ -31,8 +31,9 @@ pub struct Job {
 pub struct Interrupt {
     pub fires: u64,
     pub cost: u64,
-    /// That is ready at its end; None for a tick.
+    /// That is ready at its end.
     pub releases: Option<Job>,
+    pub is_tick: bool,
 }
 
 pub struct Machine<'a> {
@@ -73,8 +74,8 @@ struct Running<'a> {
     section_left: u64,
     /// Who has the CPU after the section.
     chosen: Option<u64>,
-    /// Cost left and what follows.
-    interrupts: VecDeque<(u64, Option<Job>)>,
+    /// Cost left, what follows, and whether it is a tick.
+    interrupts: VecDeque<(u64, Option<Job>, bool)>,
     became_ready: u64,
     outcome: Outcome,
 }
@@ -131,18 +132,18 @@ impl Running<'_> {
     }
 
     fn fire(&mut self, one: &Interrupt) {
-        let is_waiting = |(left, releases): &(u64, Option<Job>)| *left > 0 && releases.is_none();
-        if self.machine.coalesces && one.releases.is_none() && self.interrupts.iter().skip(1).any(is_waiting) {
+        let is_waiting = |&(left, _, is_tick): &(u64, Option<Job>, bool)| left > 0 && is_tick;
+        if self.machine.coalesces && one.is_tick && self.interrupts.iter().skip(1).any(is_waiting) {
             return;
         }
-        self.interrupts.push_back((one.cost, one.releases));
+        self.interrupts.push_back((one.cost, one.releases, one.is_tick));
     }
 
     /// How much is to be done next without a decision; None if there is nothing.
     fn next_work(&mut self) -> Option<u64> {
         loop {
             match self.interrupts.front() {
-                Some(&(0, releases)) => {
+                Some(&(0, releases, _)) => {
                     self.interrupts.pop_front();
                     if let Some(job) = releases {
                         self.ready.push(Ready { job, left: job.cost, preempted: false, number: self.became_ready });
@@ -150,7 +151,7 @@ impl Running<'_> {
                     }
                     continue;
                 }
-                Some(&(left, _)) => return Some(left),
+                Some(&(left, ..)) => return Some(left),
                 None => {}
             }
             if self.section_left > 0 {
@@ -225,7 +226,7 @@ impl Running<'_> {
     }
 
     fn end(mut self, now: u64) -> Outcome {
-        let waiting = std::mem::take(&mut self.interrupts).into_iter().filter_map(|(_, releases)| releases);
+        let waiting = std::mem::take(&mut self.interrupts).into_iter().filter_map(|(_, releases, _)| releases);
         let left: Vec<Job> = self.ready.iter().map(|one| one.job).chain(waiting).collect();
         for job in left {
             self.seen(&job, now);
@@ -239,7 +240,7 @@ mod tests {
     use super::*;
 
     fn release(task: usize, fires: u64, cost: u64, deadline: u64) -> Interrupt {
-        Interrupt { fires, cost: 1, releases: Some(Job { task, arrival: fires, deadline, cost }) }
+        Interrupt { fires, cost: 1, releases: Some(Job { task, arrival: fires, deadline, cost }), is_tick: false }
     }
 
     #[test]
@@ -274,7 +275,7 @@ mod tests {
         let order = Order::FixedPriority(vec![0]);
         let service = Service::Stretches(vec![(0, 3), (10, 12), (20, 40)]);
         let machine = Machine { order: &order, service: &service, section: 0, cache: 0, coalesces: true };
-        let tick = |fires| Interrupt { fires, cost: 1, releases: None };
+        let tick = |fires| Interrupt { fires, cost: 1, releases: None, is_tick: true };
         // 2 to 3 the release, 10 to 12 two of the three ticks (the third waits with another), from 20 on the job.
         let events = [release(0, 2, 5, 20), tick(4), tick(5), tick(6)];
         let found = machine.run(&events, &[], 1, 1_000);

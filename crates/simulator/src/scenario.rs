@@ -36,6 +36,14 @@ pub struct Kernel {
     pub blocking: u64,
 }
 
+/// Something that takes the CPU before all tasks: at most `ceil((w + jitter) / period)` times `cost` in any window w.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interferer {
+    pub cost: u64,
+    pub period: u64,
+    pub jitter: u64,
+}
+
 /// In which order things come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
@@ -65,9 +73,22 @@ pub fn play(
     pattern: Pattern,
     random: &mut Random,
 ) -> Outcome {
+    play_beside(&[], specs, kernel, reservation, (by_deadline, pattern), random)
+}
+
+/// [`play`] beside what takes the CPU before all tasks.
+pub fn play_beside(
+    interferers: &[Interferer],
+    specs: &[Spec],
+    kernel: &Kernel,
+    reservation: Reservation,
+    (by_deadline, pattern): (bool, Pattern),
+    random: &mut Random,
+) -> Outcome {
     let late = kernel.latency + if kernel.elsewhere { kernel.release + kernel.request } else { 0 };
     // Before that everything may arrive that is released then, and a whole budget be given.
     let earliest = specs.iter().map(|one| one.jitter + 2 * one.period).max().unwrap_or(0);
+    let earliest = interferers.iter().map(|one| one.jitter + one.period).fold(earliest, u64::max);
     let from = earliest + 2 * late + kernel.tick_period + reservation.period();
     let rate: f64 = specs.iter().map(|one| 1.0 / one.period as f64).sum();
     let longest = specs.iter().map(|one| one.period + one.jitter).max().unwrap_or(1);
@@ -90,6 +111,9 @@ pub fn play(
     }
     if kernel.tick > 0 && kernel.tick_period > 0 {
         ticks(kernel, from, until, pattern, random, &mut interrupts);
+    }
+    for one in interferers {
+        takings(*one, (from, until), pattern, random, &mut interrupts);
     }
     // What fires at the same time is handled in any order of tasks, the jobs of each in their own.
     let places: Vec<u64> = (0..=specs.len()).map(|_| random.between(0, 1_000)).collect();
@@ -176,7 +200,25 @@ fn random_jobs(
 
 fn interrupt_of(one: &Spec, task: usize, kernel: &Kernel, arrival: u64, fires: u64) -> Interrupt {
     let job = Job { task, arrival, deadline: arrival + one.deadline, cost: one.cost };
-    Interrupt { fires, cost: if kernel.elsewhere { 0 } else { kernel.release }, releases: Some(job) }
+    Interrupt { fires, cost: if kernel.elsewhere { 0 } else { kernel.release }, releases: Some(job), is_tick: false }
+}
+
+/// As early as may be from a time on, or at random: each at its own time or late by up to the jitter.
+fn takings(
+    one: Interferer,
+    (from, until): (u64, u64),
+    pattern: Pattern,
+    random: &mut Random,
+    into: &mut Vec<Interrupt>,
+) {
+    let mut arrival = if pattern == Pattern::Random { random.between(0, one.period) } else { from - one.jitter };
+    while arrival < until {
+        let late = if random.once_in(3) { one.jitter } else { random.between(0, one.jitter) };
+        let fires = if pattern == Pattern::Random { arrival + late } else { arrival.max(from) };
+        into.push(Interrupt { fires, cost: one.cost, releases: None, is_tick: false });
+        let lazy = if pattern == Pattern::Random && random.once_in(2) { random.between(0, one.period) } else { 0 };
+        arrival += one.period + lazy;
+    }
 }
 
 fn ticks(kernel: &Kernel, from: u64, until: u64, pattern: Pattern, random: &mut Random, into: &mut Vec<Interrupt>) {
@@ -190,6 +232,6 @@ fn ticks(kernel: &Kernel, from: u64, until: u64, pattern: Pattern, random: &mut 
         }
         let fires = if is_random { due + random.between(0, kernel.latency) } else { due.max(from) };
         last = fires.max(last);
-        into.push(Interrupt { fires: last, cost: kernel.tick, releases: None });
+        into.push(Interrupt { fires: last, cost: kernel.tick, releases: None, is_tick: true });
     }
 }

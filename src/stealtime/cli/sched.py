@@ -11,7 +11,17 @@ import typer
 from stealtime.cli import commands, completion
 from stealtime.cli.parameters import AsJson, RunName, analysed_duration_of
 from stealtime.cli.sched_extract import extract, verify
-from stealtime.cli.sched_options import Format, Machine, OfFile, OfHost, OfKernel, OfSamples, Policy, Unit
+from stealtime.cli.sched_options import (
+    Format,
+    Machine,
+    OfFile,
+    OfHost,
+    OfInterference,
+    OfKernel,
+    OfSamples,
+    Policy,
+    Unit,
+)
 from stealtime.cli.sched_place import place
 
 SHORT = "Tell whether sets of real-time tasks are schedulable"
@@ -168,6 +178,7 @@ def analyze(
         bool,
         typer.Option("--interrupts-elsewhere", help="Another CPU handles the timers and sends an interrupt."),
     ] = False,
+    interference: OfInterference = True,
     assign: Annotated[
         bool,
         typer.Option(
@@ -209,11 +220,12 @@ def analyze(
     from stealtime.cli.output import data_console, print_document
     from stealtime.cli.sched_sources import only_one, overheads_to_analyze, supply_of, write_tasks
     from stealtime.schedulability.allowed import analyze_allowing
-    from stealtime.schedulability.analysis import Terms, exit_code
+    from stealtime.schedulability.analysis import exit_code
     from stealtime.schedulability.chains import with_chains
     from stealtime.schedulability.design import assign_priorities, with_assignment, with_room
     from stealtime.schedulability.formats.reading import read_tasks
     from stealtime.schedulability.machine_limits import with_limits_of_machine
+    from stealtime.schedulability.question import Terms
     from stealtime.schedulability.terminal import AnalysisPage
 
     tick_period_ns = analysed_duration_of("--tick-period", tick_period)
@@ -224,6 +236,7 @@ def analyze(
         accounting=accounting.value,
         interrupts="on another CPU" if interrupts_elsewhere else "here",
         supply=supply_of(supply, machine, host),
+        interference=interference,
         budget_period_ns=analysed_duration_of("--least-budget", budget_period),
     )
     found = overheads_to_analyze(overheads, machine, statistic, terms.supply if allow_misses else None)

@@ -9,7 +9,7 @@ import typer
 
 from stealtime.cli import completion
 from stealtime.cli.parameters import AsJson, duration_of
-from stealtime.cli.sched_options import OfSamples
+from stealtime.cli.sched_options import OfInterference, OfSamples
 
 if TYPE_CHECKING:
     from stealtime.extraction.watching import Order, Watched
@@ -108,6 +108,7 @@ def verify(
             "--supply", metavar="SUPPLY", help="dedicated, or the share of a vCPU: BUDGET/PERIOD[/DEADLINE], or a run."
         ),
     ] = "dedicated",
+    interference: OfInterference = True,
     measures: Annotated[
         bool,
         typer.Option(
@@ -136,13 +137,13 @@ def verify(
     from stealtime.extraction.verifying import verify as verify_tasks
     from stealtime.extraction.verifying import verify_exit_code
     from stealtime.extraction.watching import Order
-    from stealtime.schedulability.analysis import Terms
+    from stealtime.schedulability.question import Terms
 
     order = Order(machine, tuple(program), duration_of("--for", duration) or 0)
     # Before anything is watched for a minute.
     is_run = overheads is not None and Path(overheads).suffix.lower() not in (".csv", ".toml")
     model, _ = only_one(str(overheads), overheads_to_analyze(overheads, machine if is_run else None, statistic))
-    terms = Terms(overheads=model, supply=supply_of(supply, machine))
+    terms = Terms(overheads=model, supply=supply_of(supply, machine), interference=interference)
     extracted = extract_tasks(watch_program(order))
     how = None
     if overheads is None and measures and extracted.task_file is not None:

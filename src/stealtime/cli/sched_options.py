@@ -42,6 +42,14 @@ OfKernel = Annotated[
         autocompletion=completion.runs,
     ),
 ]
+OfInterference = Annotated[
+    bool,
+    typer.Option(
+        "--interference/--no-interference",
+        help="Charge device interrupts, softirqs and real-time threads of others as the overheads' run saw them; else "
+        "they are only named.",
+    ),
+]
 OfFile = Annotated[
     Policy | None,
     typer.Option("--policy", help="Scheduling policy.  [default: the file's, else fixed-priority]"),

@@ -72,8 +72,8 @@ def place(
     from stealtime.cli.output import data_console, print_document
     from stealtime.cli.sched_sources import only_one, overheads_to_analyze, write_tasks
     from stealtime.schedulability import placement
-    from stealtime.schedulability.analysis import Terms
     from stealtime.schedulability.formats.reading import read_tasks
+    from stealtime.schedulability.question import Terms
     from stealtime.schedulability.terminal import PlacementPage
 
     read = read_tasks(file, format_name, unit, apart=True)

@@ -8,10 +8,11 @@ from stealtime.extraction.document import ExtractDocument, TaskDocument, VerifyD
 from stealtime.extraction.extracting import DEADLINE
 from stealtime.extraction.task_set import Charged, task_set
 from stealtime.report import notation
-from stealtime.schedulability.analysis import Terms, analyze, exit_code
+from stealtime.schedulability.analysis import analyze, exit_code
 from stealtime.schedulability.document import AnalysisDocument, CpuDocument
 from stealtime.schedulability.machine_limits import with_limits_of_machine
 from stealtime.schedulability.overheads import NO_OVERHEADS
+from stealtime.schedulability.question import Terms
 from stealtime.schedulability.task_file import TaskFile
 from stealtime.vocabulary.errors import ExitCode
 
@@ -79,6 +80,7 @@ def _verify(extracted: ExtractDocument, terms: Terms) -> Found:
         overheads=terms.overheads,
         interrupts=terms.interrupts,
         supply=terms.supply,
+        interference=terms.interference,
     )
     limited = with_limits_of_machine(file, of_policy)
     of_policy = limited.terms

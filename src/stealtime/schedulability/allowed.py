@@ -10,18 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from stealtime.schedulability.analysis import (
-    Terms,
-    analyze,
-    factor_of,
-    judge,
-    least_budget_of,
-    margin_of,
-    question_of,
-)
+from stealtime.schedulability.analysis import analyze, factor_of, judge, least_budget_of, margin_of
 from stealtime.schedulability.document import AllowedDocument, AnalysisDocument
 from stealtime.schedulability.measured import MeasuredCondition, Statistic, overhead_models
 from stealtime.schedulability.overheads import OverheadModel
+from stealtime.schedulability.question import Terms, question_of
+from stealtime.schedulability.starts import NOT_ANALYSED, has_starts
 from stealtime.schedulability.supply import without_rarest_gaps
 from stealtime.schedulability.task_file import TaskFile
 from stealtime.vocabulary.errors import UsageError
@@ -86,13 +80,13 @@ def analyze_allowing(file: TaskFile, source: str, terms: Terms, allowances: Sequ
 
 def _allowed(file: TaskFile, cpu: int, terms: Terms, allowance: Allowance) -> AllowedDocument:
     percent = float(100 * allowance.share)
-    if allowance.overheads is None:
+    if allowance.overheads is None or has_starts(file):
         return AllowedDocument(
             misses_percent=percent,
             overheads=allowance.overheads_are,
             gaps_left_out=None,
             verdict="not judged",
-            because=allowance.because,
+            because=allowance.because if allowance.overheads is None else NOT_ANALYSED,
             cost_factor=None,
             least_budget_ns=None,
         )

@@ -1,14 +1,13 @@
 """From a task file to the document: each CPU is one question to the analysis."""
 
-import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from stealtime import _core
 from stealtime.schedulability import wording
-from stealtime.schedulability.blocking import blocking_times, levels_of_windows
+from stealtime.schedulability.blocking import levels_of_windows
 from stealtime.schedulability.document import (
     Accounting,
     AnalysisDocument,
@@ -20,11 +19,12 @@ from stealtime.schedulability.document import (
     TaskVerdict,
     Verdict,
 )
+from stealtime.schedulability.interference import charged_sources, interference_documents
 from stealtime.schedulability.overhead_remarks import remarks_at
-from stealtime.schedulability.overheads import NO_OVERHEADS, OverheadModel
+from stealtime.schedulability.question import Terms, question_of
 from stealtime.schedulability.reservation import ROOT_DOMAIN, Charged, Reservation
-from stealtime.schedulability.supply import DEDICATED, Supply
-from stealtime.schedulability.task_file import HIGHEST_PRIORITY, TaskFile, TaskTable
+from stealtime.schedulability.starts import Starts, find_starts, has_starts
+from stealtime.schedulability.task_file import TaskFile, TaskTable
 from stealtime.schedulability.uncharged import Circumstances, not_charged
 from stealtime.vocabulary.errors import ExitCode, UsageError
 from stealtime.vocabulary.quantities import format_duration
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from stealtime._core import QuestionDict
 
 Found = TypeVar("Found")
-CorePolicy = Literal["fixed-priority by job", "fixed-priority by stretch", "edf"]
 
 _BOUNDS: dict[tuple[Policy, Accounting | None], str] = {
     ("fixed-priority", "job"): "response-time analysis with jitter, overheads charged per job (SchedCAT)",
@@ -47,24 +46,6 @@ _EXIT_CODES: dict[Verdict, ExitCode] = {
 }
 
 
-@dataclass(frozen=True)
-class Terms:
-    """Under what a task set is analysed."""
-
-    policy: Policy = "fixed-priority"
-    accounting: Accounting = "job"
-    """Of fixed priorities alone."""
-    overheads: OverheadModel = NO_OVERHEADS
-    interrupts: Literal["here", "on another CPU"] = "here"
-    supply: Supply = DEDICATED
-    budget_period_ns: int | None = None
-    """Also find the smallest budget of a periodic resource of this period."""
-
-    @property
-    def accounting_used(self) -> Accounting | None:
-        return self.accounting if self.policy == "fixed-priority" else None
-
-
 def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
     """Analyse each CPU of a task file.
 
@@ -74,11 +55,13 @@ def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
         terms: Policy, overheads and supply; the overheads are those of as many tasks as the whole file has.
 
     Raises:
-        UsageError: Under EDF a task has a reservation.
+        UsageError: Under EDF a task has a reservation, or is started by another one.
     """
     refuse_reservations_under_edf(file, terms)
     overheads = terms.overheads.at(len(file.tasks))
-    cpus = tuple(_cpu(file, cpu, terms, overheads) for cpu in file.cpus())
+    starts = find_starts(file, terms, overheads) if has_starts(file) else None
+    charged = {one.what: one for cpu in file.cpus() for one in charged_sources(terms, file.on(cpu))}
+    cpus = tuple(_cpu(file, cpu, terms, overheads, starts) for cpu in file.cpus())
     return AnalysisDocument(
         file=source,
         policy=terms.policy,
@@ -95,7 +78,11 @@ def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
             *remarks_at(terms.overheads, len(file.tasks)),
             *((ROOT_DOMAIN,) if any(task.reservation is not None for task in file.tasks) else ()),
         ),
-        not_charged=not_charged(terms.overheads, Circumstances(terms.interrupts, terms.supply)),
+        interference=interference_documents(charged.values()),
+        not_charged=not_charged(
+            terms.overheads,
+            Circumstances(terms.interrupts, terms.supply, frozenset(charged)),
+        ),
     )
 
 
@@ -113,12 +100,6 @@ def refuse_reservations_under_edf(file: TaskFile, terms: Terms) -> None:
         )
 
 
-def core_policy(policy: Policy, accounting: Accounting) -> CorePolicy:
-    if policy == "edf":
-        return "edf"
-    return "fixed-priority by job" if accounting == "job" else "fixed-priority by stretch"
-
-
 def exit_code(document: AnalysisDocument) -> ExitCode:
     return _EXIT_CODES[document.verdict]
 
@@ -127,6 +108,9 @@ def _together(verdicts: Iterable[Verdict]) -> Verdict:
     found = set(verdicts)
     worst: tuple[Verdict, ...] = ("not schedulable", "not judged", "schedulable")
     return next(one for one in worst if one in found)
+
+
+STARTED = "tasks start each other, on all CPUs together"
 
 
 @dataclass(frozen=True)
@@ -140,13 +124,16 @@ class Judged:
     demand_because: str | None = None
 
 
-def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> CpuDocument:
+def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int], starts: Starts | None) -> CpuDocument:
     tasks = file.ordered_for(cpu, terms.policy)
     question = question_of(tasks, terms, overheads)
-    judged = judge(tasks, question, terms.policy)
+    judged = judge(tasks, question, terms.policy) if starts is None else _started(tasks, starts)
     reasons: list[str] = []
 
     def known(compute: Callable[[], Found]) -> Found | None:
+        if starts is not None:
+            reasons.append(STARTED)
+            return None
         try:
             return compute()
         except ValueError as error:
@@ -178,35 +165,6 @@ def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> C
         least_budget_ns=budget,
         margin_because=reasons[0] if reasons else None,
     )
-
-
-def question_of(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int]) -> "QuestionDict":
-    """Put the tasks of a CPU, in their order, as the analysis takes them; overheads in ns."""
-    charged = Charged(overheads, terms.overheads.tick_period_ns, terms.interrupts)
-    # Under EDF, blocking depends on the window: `levels_of_windows`.
-    blocking = [0] * len(tasks) if terms.policy == "edf" else blocking_times(tasks)
-    return {
-        "tasks": [
-            (task.cost, task.period, task.deadline_ns, task.jitter or 0, blocked)
-            if (server := task.server) is None
-            else server.as_interference(charged.holds_whole_jobs(task, server, tasks))
-            for task, blocked in zip(tasks, blocking, strict=True)
-        ],
-        "levels": [] if terms.policy == "edf" else _levels(tasks),
-        "overheads": list(overheads.items()),
-        "tick_period_ns": terms.overheads.tick_period_ns,
-        "interrupts": terms.interrupts,
-        "policy": core_policy(terms.policy, terms.accounting),
-        "supply": terms.supply.for_core(),
-    }
-
-
-def _levels(tasks: list[TaskTable]) -> list[int]:
-    """Give the priority of each task, reservations above all; none where the order of the tasks is that of them."""
-    if all(task.priority is None for task in tasks):
-        return []
-    above = itertools.count(HIGHEST_PRIORITY + 1)
-    return [next(above) if task.priority is None else task.priority for task in tasks]
 
 
 def judge(tasks: list[TaskTable], question: "QuestionDict", policy: Policy) -> Judged:
@@ -331,29 +289,46 @@ def _refuse_reservations(tasks: list[TaskTable]) -> None:
 
 
 def _blocked(tasks: list[TaskTable], question: "QuestionDict", without: Judged) -> Judged:
-    """Judge with blocking what is schedulable without it; bounds of responses without it are none with it."""
+    """Judge with blocking what was judged without it; bounds of responses without it are none with it."""
     levels = levels_in(tasks, question)
-    if not levels or without.verdict == "not schedulable":
+    if not levels:
         return without
-    unjudged = tuple(_unjudged(task) for task in tasks)
     try:
+        rows = _core.blocked_responses(question, levels)
+        documents = tuple(_task(task, row) for task, row in zip(tasks, rows, strict=True))
+        if without.verdict == "not schedulable":
+            return replace(without, tasks=documents)
         found = _core.blocked_window(question, levels)
     except ValueError as error:
+        unjudged = tuple(_unjudged(task) for task in tasks)
+        if without.verdict == "not schedulable":
+            return replace(without, tasks=unjudged)
         return Judged("not judged", str(error), unjudged)
     if found is None:
         because = None if without.demand is None else "blocking counts in windows of its own"
-        return replace(without, tasks=unjudged, demand=None, demand_because=because or without.demand_because)
+        return replace(without, tasks=documents, demand=None, demand_because=because or without.demand_because)
     window = _window(*found)
     why = (
         f"in a window of {wording.duration(window.window_ns)} jobs and what blocks them, together "
         f"{wording.duration(window.demand_ns)}, are due, and only {wording.duration(window.service_ns)} is certain"
     )
-    return Judged("not schedulable", why, unjudged, window)
+    return Judged("not schedulable", why, documents, window)
 
 
 def _responses(tasks: list[TaskTable], question: "QuestionDict") -> Judged:
     found = _core.analyze_tasks(question)["responses"] or []
     return _judged(tuple(_task(task, response) for task, response in zip(tasks, found, strict=True)))
+
+
+def _started(tasks: list[TaskTable], starts: Starts) -> Judged:
+    """Judge tasks of which some start others: their responses count from the event that starts the first."""
+    documents = [
+        _task(task, starts.rows[task.name]).model_copy(
+            update={"after": task.after, "executor": task.executor, "ready_ns": starts.ready_ns.get(task.name)}
+        )
+        for task in tasks
+    ]
+    return _judged(tuple(documents))
 
 
 def _judged(documents: tuple[TaskDocument, ...]) -> Judged:

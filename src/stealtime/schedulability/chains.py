@@ -15,6 +15,10 @@ before it, and that one began before the write, or before the writer's release w
 
     reaction = T of the first + sum over all but the last of (T of the next + X) + R of the last.
 
+Tasks that start each other (:mod:`stealtime.schedulability.starts`) are one task in all this: what the first reads is
+in what the last writes, the jobs of each go in order, and R is that of the last from the event on. So of a chain that
+one event drives the age is at most R, and the reaction T + R.
+
 With X = R for all this is the bound of Davare and others (DAC 2007). That priorities make it shorter has been used by
 Dürr, von der Brüggen, Chen and Chen (TECS 18(5s), 2019); the argument above is ours, with jitter.
 """
@@ -22,8 +26,9 @@ Dürr, von der Brüggen, Chen and Chen (TECS 18(5s), 2019); the argument above i
 from collections.abc import Sequence
 from itertools import pairwise
 
-from stealtime.schedulability.analysis import Terms
 from stealtime.schedulability.document import AnalysisDocument, ChainDocument, Verdict
+from stealtime.schedulability.question import Terms
+from stealtime.schedulability.starts import segments
 from stealtime.schedulability.task_file import ChainTable, TaskFile, TaskTable
 
 PERIODIC = (
@@ -49,8 +54,10 @@ def with_chains(document: AnalysisDocument, file: TaskFile, terms: Terms) -> Ana
 def _chain(chain: ChainTable, file: TaskFile, terms: Terms, responses: dict[str, int | None]) -> ChainDocument:
     by_name = {task.name: task for task in file.tasks}
     tasks = [by_name[name] for name in chain.tasks]
-    bounds = [responses[task.name] for task in tasks]
-    unbounded = next((task.name for task, bound in zip(tasks, bounds, strict=True) if bound is None), None)
+    parts = segments(tasks)
+    bounds = [responses[part[-1].name] for part in parts]
+    ends = [part[-1] for part in parts]
+    unbounded = next((task.name for task, bound in zip(ends, bounds, strict=True) if bound is None), None)
     limits = {"max_age_ns": chain.max_age, "max_reaction_ns": chain.max_reaction}
     if unbounded is not None:
         because = f"{unbounded} has no bound of its response"
@@ -64,7 +71,8 @@ def _chain(chain: ChainTable, file: TaskFile, terms: Terms, responses: dict[str,
             **limits,
         )
     known = [bound or 0 for bound in bounds]
-    age, reaction = end_to_end(tasks, known, [_goes_before(file, terms, *pair) for pair in _pairs(tasks)])
+    before = [_goes_before(file, terms, writer, reader) for writer, reader in pairwise(parts)]
+    age, reaction = end_to_end(ends, known, before)
     late = chain.max_age is not None and age > chain.max_age
     slow = chain.max_reaction is not None and reaction > chain.max_reaction
     verdict: Verdict = "not schedulable" if late or slow else "schedulable"
@@ -84,8 +92,8 @@ def end_to_end(tasks: Sequence[TaskTable], responses_ns: Sequence[int], before: 
     """Bound data age and reaction time, in ns.
 
     Args:
-        tasks: In the order of the data.
-        responses_ns: The bound of each, from arrival to end.
+        tasks: In the order of the data; of tasks that start each other the last, which has their period.
+        responses_ns: The bound of each, from arrival to end; of tasks that start each other from the event on.
         before: Of all but the last, whether it goes before the next one on the same CPU.
     """
     waits = [
@@ -97,15 +105,15 @@ def end_to_end(tasks: Sequence[TaskTable], responses_ns: Sequence[int], before: 
     return age, reaction + responses_ns[-1]
 
 
-def _pairs(tasks: Sequence[TaskTable]) -> list[tuple[TaskTable, TaskTable]]:
-    return list(pairwise(tasks))
-
-
-def _goes_before(file: TaskFile, terms: Terms, writer: TaskTable, reader: TaskTable) -> bool:
+def _goes_before(file: TaskFile, terms: Terms, writers: Sequence[TaskTable], readers: Sequence[TaskTable]) -> bool:
     """Tell whether a released job of the writer is always done before the reader begins.
 
-    Overheads release jobs later than their arrival and jitter say; then the response is taken.
+    Overheads release jobs later than their arrival and jitter say; then the response is taken. So it is where other
+    tasks start one of them, or a thread has several callbacks.
     """
+    if any(task.after is not None or task.executor is not None for task in (*writers, *readers)):
+        return False
+    writer, reader = writers[-1], readers[0]
     if terms.policy == "edf" or writer.cpu != reader.cpu or any(terms.overheads.at(len(file.tasks)).values()):
         return False
     # What blocks by `blocking` may be anything, also what lets the reader begin meanwhile; a ceiling does not.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 from scipy import stats
 
 from stealtime import _core
-from stealtime.schedulability.analysis import core_policy
 from stealtime.schedulability.document import (
     Accounting,
     CurveDocument,
@@ -20,6 +19,7 @@ from stealtime.schedulability.document import (
 from stealtime.schedulability.generation import DEADLINES, check_names
 from stealtime.schedulability.overhead_remarks import curve_remarks
 from stealtime.schedulability.overheads import NO_OVERHEADS, OverheadModel
+from stealtime.schedulability.question import core_policy
 from stealtime.schedulability.supply import DEDICATED, Supply
 from stealtime.vocabulary.errors import ExitCode, UsageError
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stealtime import _core
-from stealtime.schedulability.analysis import Terms, levels_in, question_of
+from stealtime.schedulability.analysis import levels_in
 from stealtime.schedulability.document import AnalysisDocument, AssignmentDocument, CpuDocument, TaskDocument
+from stealtime.schedulability.question import Terms, question_of
+from stealtime.schedulability.starts import refuse_starts
 from stealtime.schedulability.task_file import HIGHEST_PRIORITY, TaskFile, TaskTable
 from stealtime.vocabulary.errors import UsageError
 
@@ -33,10 +35,11 @@ def assign_priorities(file: TaskFile, terms: Terms) -> Assigned:
     """Give each CPU priorities with which all deadlines are met; one that has none keeps its order.
 
     Raises:
-        UsageError: A CPU has more tasks than SCHED_FIFO has priorities, or the policy has none.
+        UsageError: A CPU has more tasks than SCHED_FIFO has priorities, the policy has none, or tasks start each other.
     """
     if terms.policy == "edf":
         raise UsageError("--assign: under EDF priorities do not count", hint="leave it out, or --policy fixed-priority")
+    refuse_starts(file, "--assign")
     overheads = terms.overheads.at(len(file.tasks))
     tasks: list[TaskTable] = []
     outcomes = {}
@@ -87,7 +90,12 @@ def _ordered(
 
 
 def with_room(document: AnalysisDocument, file: TaskFile, terms: Terms) -> AnalysisDocument:
-    """Add to each task how much longer it may run, and how much more often it may come, all others unchanged."""
+    """Add to each task how much longer it may run, and how much more often it may come, all others unchanged.
+
+    Raises:
+        UsageError: Tasks start each other.
+    """
+    refuse_starts(file, "--sensitivity")
     overheads = terms.overheads.at(len(file.tasks))
     cpus = []
     for cpu in document.cpus:

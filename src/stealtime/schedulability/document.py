@@ -41,6 +41,14 @@ class TaskDocument(Model):
     """The shortest period likewise; a deadline that equals the period goes with it. null: none is long enough."""
     room_because: str | None = None
     """Why neither is judged."""
+    after: str | None = None
+    """The task whose job's end starts this one's; response and deadline then count from the event that starts the
+    first of them."""
+    executor: str | None = None
+    """The thread that runs this callback."""
+    ready_ns: int | None = None
+    """Of a task that another one starts: at most, from that event to when its job is ready; null: no other task starts
+    it, or that one has no bound."""
 
 
 class DemandDocument(Model):
@@ -155,6 +163,21 @@ class NotChargedDocument(Model):
     """Why no size is known."""
 
 
+class InterferenceDocument(Model):
+    """Something that the overheads' trace saw take the CPU, and that is charged as it was seen."""
+
+    what: str
+    longest_ns: int
+    """That was seen at once."""
+    count: int
+    """How often it was seen."""
+    share_percent: float
+    """Of the time of a CPU that was traced, of the trials in which it took most."""
+    curves: tuple[tuple[int, int, int], ...]
+    """Cost, period and jitter, each in ns: in any window w at most ceil((w + jitter) / period) times the cost, added up
+    over all of them."""
+
+
 class AnalysisDocument(Model):
     """Is a task set schedulable, with what margin, and which overhead costs most?"""
 
@@ -181,6 +204,8 @@ class AnalysisDocument(Model):
     has_room: bool = False
     """Whether the tasks have their room, of ``--sensitivity``."""
     chains: tuple[ChainDocument, ...] = ()
+    interference: tuple[InterferenceDocument, ...] = ()
+    """What else is charged: as the overheads' trace saw it."""
     not_charged: tuple[NotChargedDocument, ...] = ()
     """What the verdict does not cover."""
 

@@ -15,13 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stealtime import _core
-from stealtime.schedulability.analysis import Terms, question_of
+from stealtime.schedulability.interference import interference_of
 from stealtime.schedulability.kernel_limits import (
     FAIR_SERVER_PERIOD_NS,
     FAIR_SERVER_RUNTIME_NS,
     SLOWEST_TICK_NS,
     KernelLimits,
 )
+from stealtime.schedulability.question import Terms, question_of
+from stealtime.schedulability.starts import has_starts
 from stealtime.schedulability.supply import combined
 from stealtime.schedulability.task_file import TaskFile, TaskTable
 from stealtime.schedulability.wording import duration
@@ -69,7 +71,8 @@ def with_limits_of_machine(file: TaskFile, terms: Terms) -> Charged:
     if limits.throttling_ns is None and limits.fair_server_ns is None:
         return Charged(replace(terms, supply=replace(terms.supply, has_kernel_limits=True)))
     charged = Charged(replace(terms, supply=combined([terms.supply, limits.supply()])))
-    if terms.supply.kind != "dedicated" or any(task.reservation is not None for task in file.tasks):
+    has_reservations = any(task.reservation is not None for task in file.tasks)
+    if terms.supply.kind != "dedicated" or has_reservations or has_starts(file):
         # A kernel counts what its host takes as time of the thread that has its CPU. What reservations take is no time
         # of real-time threads, but keeps ordinary ones waiting.
         return charged
@@ -113,13 +116,16 @@ def _closest(file: TaskFile, terms: Terms, limits: KernelLimits) -> tuple[int, i
 
 
 def _most_in(
-    window_ns: int, tasks: Sequence[TaskTable], responses_ns: Sequence[int], overheads: Mapping[str, int], terms: Terms
+    window_ns: int, tasks: Sequence[TaskTable], responses_ns: Sequence[int], overheads: dict[str, int], terms: Terms
 ) -> int:
     get = overheads.get
+    taken = interference_of(terms, tasks, overheads)
     per_job = 2 * (get("scheduling", 0) + get("context_switch", 0)) + get("cache_preemption", 0) + get("release", 0)
     late_ns = get("event_latency", 0)
     bounds = zip(tasks, responses_ns, strict=True)
     jobs = [-(-(window_ns + late_ns + response) // one.period) for one, response in bounds]
     ticks = -(-(window_ns + late_ns) // terms.overheads.tick_period_ns) if terms.overheads.tick_period_ns else 0
     costs = sum(count * (one.cost + per_job) for one, count in zip(tasks, jobs, strict=True))
-    return costs + ticks * get("tick", 0)
+    # One may be under way when the window begins.
+    beside = [(-(-(window_ns + jitter) // period) + 1) * cost for cost, period, jitter in taken]
+    return costs + ticks * get("tick", 0) + sum(beside)

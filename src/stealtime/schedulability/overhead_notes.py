@@ -9,13 +9,24 @@
 | ``samples`` | ``NAME=N/N/N`` with commas between them: one N for each row, or one for all |
 | ``boundaries``, ``discards`` | ``NAME=VALUE`` with commas between them |
 | ``not-charged`` | ``NAME=LONGEST/COUNT/SHARE`` with commas between them, in ns, times and parts of a million |
+| ``interference`` | ``NAME=COST/PERIOD/JITTER`` in ns, several with ``;``: its curves, as `overhead_seen` has them |
 
 Other comments are left alone.
 """
 
 from collections.abc import Iterable, Mapping
 
-KEYS = ("statistic", "machine", "tick-period-ns", "seed", "samples", "boundaries", "discards", "not-charged")
+KEYS = (
+    "statistic",
+    "machine",
+    "tick-period-ns",
+    "seed",
+    "samples",
+    "boundaries",
+    "discards",
+    "not-charged",
+    "interference",
+)
 
 
 def read_notes(lines: Iterable[str]) -> dict[str, str]:

@@ -11,8 +11,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from stealtime.schedulability.kernel_limits import KernelLimits
+from stealtime.schedulability.longest import LONGEST_NS
 from stealtime.schedulability.overhead_notes import joined, note, parted, read_notes
-from stealtime.schedulability.overhead_seen import Uncharged
+from stealtime.schedulability.overhead_seen import ArrivalCurve, Uncharged
 from stealtime.vocabulary import toml_errors
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.own_text import read_own_text
@@ -177,6 +178,8 @@ def write_overheads(model: OverheadModel) -> str:
     if model.uncharged is not None:
         seen = {_plain(one.what): f"{one.longest_ns}/{one.count}/{one.share_ppm}" for one in model.uncharged}
         lines.append(note("not-charged", joined(seen)))
+        curves = {_plain(one.what): ";".join(map(_curve_text, one.curves)) for one in model.uncharged if one.curves}
+        lines += [note("interference", joined(curves))] if curves else []
     lines.append(",".join([COUNT_COLUMN, *columns]) + "\n")
     for row, count in enumerate(counts[0]):
         values = [f"{float(points[row][1]) / NANOSECONDS['us']:.3f}" for points in columns.values()]
@@ -206,10 +209,37 @@ def _plain(name: str) -> str:
     return "".join(" " if letter in ",=" or not letter.isprintable() else letter for letter in name)
 
 
+def _curve_text(curve: ArrivalCurve) -> str:
+    return f"{curve.cost_ns}/{curve.period_ns}/{curve.jitter_ns}"
+
+
+def _curves(path: Path, notes: dict[str, str]) -> dict[str, tuple[ArrivalCurve, ...]]:
+    found = {}
+    for what, value in parted(notes.get("interference", "")).items():
+        try:
+            curves = tuple(ArrivalCurve(*map(_whole, one.split("/"))) for one in value.split(";"))
+        except (TypeError, ValueError):
+            curves = ()
+        if not curves or any(one.cost_ns == 0 or one.period_ns == 0 for one in curves):
+            raise UsageError(
+                f"{path}: interference: {value!r} of {what}", hint="it is COST/PERIOD/JITTER in ns, several with `;`"
+            )
+        found[what] = curves
+    return found
+
+
+def _whole(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= LONGEST_NS:
+        raise ValueError(text)
+    return number
+
+
 def _uncharged(path: Path, notes: dict[str, str]) -> tuple[Uncharged, ...] | None:
     if "not-charged" not in notes:
         return None
     found = []
+    curves = _curves(path, notes)
     for what, value in parted(notes["not-charged"]).items():
         try:
             longest_ns, count, share_ppm = map(int, value.split("/"))
@@ -217,7 +247,7 @@ def _uncharged(path: Path, notes: dict[str, str]) -> tuple[Uncharged, ...] | Non
             raise UsageError(
                 f"{path}: not-charged: {value!r} of {what}", hint="it is LONGEST/COUNT/SHARE in ns, times and ppm"
             ) from None
-        found.append(Uncharged(what, longest_ns, count, share_ppm))
+        found.append(Uncharged(what, longest_ns, count, share_ppm, curves.get(what, ())))
     return tuple(found)
 
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal, get_args
 
-from stealtime.schedulability.analysis import Terms, analyze, judge, question_of, refuse_reservations_under_edf
+from stealtime.schedulability.analysis import analyze, judge, refuse_reservations_under_edf
 from stealtime.schedulability.document import PlacedDocument, PlacementDocument, Verdict
+from stealtime.schedulability.question import Terms, question_of
+from stealtime.schedulability.starts import refuse_starts
 from stealtime.schedulability.supply import Supply
 from stealtime.schedulability.task_file import TaskFile, TaskTable
 from stealtime.vocabulary.errors import ExitCode, UsageError
@@ -98,9 +100,10 @@ def place(file: TaskFile, source: str, terms: Terms, cpus: Sequence[VirtualCpu],
         fit: A heuristic alone, or the search, which begins with all of them.
 
     Raises:
-        UsageError: There are too many CPUs, or under EDF a task has a reservation.
+        UsageError: There are too many CPUs, under EDF a task has a reservation, or tasks start each other.
     """
     refuse_reservations_under_edf(file, terms)
+    refuse_starts(file, "sched place")
     if len(cpus) > MOST_CPUS:
         raise UsageError(f"--on: {len(cpus)} virtual CPUs are more than {MOST_CPUS}", hint="leave some out")
     prover = _Prover(terms, terms.overheads.at(len(file.tasks)))

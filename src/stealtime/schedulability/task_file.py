@@ -1,6 +1,7 @@
 """A task set as a TOML file: who runs where, how often, how long."""
 
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Self
@@ -43,6 +44,14 @@ class TaskTable(Table):
     resources: dict[str, AnalysedNs] = Field(default_factory=dict)
     """The longest critical section in each resource that it shares with others, such as ``{ buffer = "200us" }``: for
     the priority ceiling protocols and the stack resource policy, from which blocking is computed."""
+    after: str | None = None
+    """The task whose job's end starts this one's, on any CPU; each of its jobs starts one. The period is that of the
+    first task of the chain, from whose event on the deadline counts."""
+    executor: Annotated[str, Field(min_length=1)] | None = None
+    """The thread that runs this callback, as an executor of ROS 2: the callbacks of a thread run to their end one at a
+    time, in any order."""
+    least_cost: AnalysedNs | None = None
+    """The least that one job executes; nothing if left out. What a task starts is ready no earlier."""
     reservation: ReservationText | None = None
     """Of SCHED_DEADLINE, such as ``4ms/10ms`` or ``4ms/10ms/8ms`` (runtime, period, deadline): the task then runs above
     all fixed priorities of its CPU."""
@@ -143,6 +152,7 @@ class TaskFile(Table):
                         f"the task {task.name!r} holds {name!r} for {format_duration(length)}, longer than its cost of "
                         f"{format_duration(task.cost)}"
                     )
+        check_starts(self.tasks)
         for name in {name for task in self.tasks for name in task.resources}:
             users = [task for task in self.tasks if name in task.resources]
             if len({task.cpu for task in users}) > 1:
@@ -165,13 +175,75 @@ class TaskFile(Table):
         here = [task for task in self.tasks if task.cpu == cpu]
         reserved = [task for task in here if task.reservation is not None]
         fixed = [task for task in here if task.reservation is None]
-        by_priority = sorted(fixed, key=lambda task: task.deadline_ns if task.priority is None else -task.priority)
+        # The callbacks of a thread stand together, where the most urgent of them would.
+        urgency = {
+            task.name: min(
+                one.deadline_ns for one in fixed if one is task or (one.executor and task.executor == one.executor)
+            )
+            for task in fixed
+        }
+        first = {task.executor: number for number, task in reversed(list(enumerate(fixed))) if task.executor}
+        by_priority = sorted(
+            fixed,
+            key=lambda task: (
+                urgency[task.name] if task.priority is None else -task.priority,
+                fixed.index(task) if task.executor is None else first[task.executor],
+            ),
+        )
         return [*sorted(reserved, key=lambda task: task.deadline_ns), *by_priority]
 
     def ordered_for(self, cpu: int, policy: str) -> list[TaskTable]:
         """Give a CPU's tasks as the analysis of a policy takes them: under EDF priorities do not count."""
         here = self.on(cpu)
         return sorted(here, key=lambda task: task.deadline_ns) if policy == "edf" else here
+
+
+def check_starts(tasks: Sequence[TaskTable]) -> None:
+    """Refuse tasks that cannot start each other, or share a thread, as they say.
+
+    Raises:
+        ValueError: The message says which.
+    """
+    by_name = {task.name: task for task in tasks}
+    for task in tasks:
+        if task.least_cost is not None and task.least_cost > task.cost:
+            raise ValueError(f"the task {task.name!r} has a least_cost above its cost")
+        if (task.after or task.executor) and task.reservation is not None:
+            raise ValueError(
+                f"the task {task.name!r} has a reservation, and is started by another task or shares a thread"
+            )
+        if task.after is None:
+            continue
+        if (before := by_name.get(task.after)) is None:
+            raise ValueError(f"the task {task.name!r} comes after {task.after!r}, which is no task")
+        if task.period != before.period:
+            raise ValueError(
+                f"the task {task.name!r} comes after {before.name!r} every {format_duration(before.period)}, and has a "
+                f"period of {format_duration(task.period)}"
+            )
+        if task.jitter:
+            raise ValueError(f"the task {task.name!r} has jitter of its own, and comes after {before.name!r}")
+        seen = {task.name}
+        while before.after is not None and before.after in by_name:
+            if before.name in seen:
+                raise ValueError(f"the task {task.name!r} comes after itself")
+            seen.add(before.name)
+            before = by_name[before.after]
+        if before.name in seen:
+            raise ValueError(f"the task {task.name!r} comes after itself")
+    for executor in {task.executor for task in tasks if task.executor is not None}:
+        callbacks = [task for task in tasks if task.executor == executor]
+        first = callbacks[0]
+        for task in callbacks:
+            if (task.cpu, task.priority) != (first.cpu, first.priority):
+                raise ValueError(
+                    f"{task.name!r} and {first.name!r} of the thread {executor!r} differ in CPU or priority"
+                )
+            if task.resources or task.blocking:
+                raise ValueError(f"the callback {task.name!r} of the thread {executor!r} has critical sections")
+        for task in tasks:
+            if task.executor != executor and task.cpu == first.cpu and task.priority == first.priority is not None:
+                raise ValueError(f"the task {task.name!r} has the priority of the thread {executor!r}")
 
 
 def put_apart(tasks: object) -> None:

@@ -17,6 +17,7 @@ from stealtime.schedulability.document import (
     TaskDocument,
     Verdict,
 )
+from stealtime.schedulability.interference import interference_lines
 from stealtime.schedulability.uncharged import not_charged_lines
 from stealtime.vocabulary.quantities import format_duration
 
@@ -53,6 +54,7 @@ class AnalysisPage:
             yield Text()
         if document.chains:
             yield _chain_table(document)
+        yield from map(Text, interference_lines(document.interference))
         yield from map(Text, not_charged_lines(document.not_charged))
 
 

@@ -23,11 +23,14 @@ class Circumstances:
 
     interrupts: Literal["here", "on another CPU"]
     supply: Supply
+    charged: frozenset[str] = frozenset()
+    """What was seen and is charged."""
 
 
 def not_charged(model: OverheadModel, under: Circumstances) -> tuple[NotChargedDocument, ...]:
     """Name everything that a verdict does not cover, that which takes longest first."""
-    return (*seen_documents(model.uncharged or ()), *_unknown(model, under))
+    seen = [one for one in model.uncharged or () if one.what not in under.charged]
+    return (*seen_documents(seen), *_unknown(model, under))
 
 
 def not_charged_lines(found: Iterable[NotChargedDocument]) -> Iterator[str]:

@@ -11,7 +11,7 @@ KVM_KERNEL ?= backports
 TRUTH ?= rings
 
 # What the environment is built from. uv is not even started while none of it changed.
-environment_sources := pyproject.toml uv.lock Cargo.toml Cargo.lock \
+environment_sources := pyproject.toml setup.py tools/cargo.sh uv.lock Cargo.toml Cargo.lock \
 	$(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help

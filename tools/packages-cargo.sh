@@ -5,9 +5,9 @@ set -euo pipefail
 # cargo-zigbuild would call this script again.
 unset CARGO
 
-# The agent brings its own glibc (crt-static), which zig does not have: the system's compiler links it. It needs none of
-# the machine on which it runs.
-if [[ " $* " != *crt-static* ]]; then
+# The agent brings its own glibc, which zig does not have: the system's compiler links it. It needs none of the machine
+# on which it runs.
+if [[ " $* " != *" crates/agent/Cargo.toml "* ]]; then
     target=(--target "x86_64-unknown-linux-gnu.${STEALTIME_GLIBC:?}")
     # Libraries are built with `rustc`, programs with `build`.
     case ${1:-} in
@@ -15,4 +15,4 @@ if [[ " $* " != *crt-static* ]]; then
         build) exec cargo-zigbuild zigbuild "${target[@]}" "${@:2}" ;;
     esac
 fi
-exec cargo "$@"
+exec "$(dirname "$0")/cargo.sh" "$@"

@@ -141,8 +141,8 @@ def test_a_guest_whose_counters_are_withheld_is_not_judged(seen: Use, because: s
     ("seen", "because"),
     [
         (use([guest(unreadable=WITHHELD)]), "guest a: "),
-        (use([guest()], busy=(WITHHELD, 20.0)), "cpu_busy_percent of CPU 0: withheld"),
-        (use([guest()], memory=WITHHELD), "memory_available_percent: withheld"),
+        (use([guest()], busy=(WITHHELD, 20.0)), "cpu busy of CPU 0: withheld"),
+        (use([guest()], memory=WITHHELD), "memory available: withheld"),
         (use(), "no guest runs"),
     ],
 )
@@ -176,10 +176,7 @@ def test_a_host_of_whose_guests_less_than_half_are_known_is_not_judged(odd: int,
     host, _ = verdicts(use([guest("a"), guest("b"), *lost]))
     assert host.verdict == verdict
     if verdict == "not judged":
-        assert (
-            host.because
-            == "the waits of 2 of 5 guests are known; guest x0: vcpu_wait_share_percent of vCPU 0: withheld"
-        )
+        assert host.because == "the waits of 2 of 5 guests are known; guest x0: vcpu wait share of vCPU 0: withheld"
 
 
 def test_threads_that_move_a_guests_data_and_wait_are_its_hosts_fault() -> None:
@@ -238,7 +235,7 @@ def test_figures_about_the_limit_are_not_judged() -> None:
     waits.sort()
     host, guests = verdicts(*[use([guest(run=[50.0], wait=[wait])], busy=(90.0, 90.0)) for wait in waits])
     assert guests["a"].verdict == "not judged"
-    assert "about the limit of 25: watch longer" in (guests["a"].because or "")
+    assert "about the limit of 25 %: watch longer" in (guests["a"].because or "")
     # That is no guest of which nothing is known: the host may well be over-committed.
     assert (host.verdict, host.because) == ("not judged", f"guest a: {guests['a'].because}")
 

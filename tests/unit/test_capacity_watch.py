@@ -8,12 +8,12 @@ from synthetic_use import guest, use
 from syrupy.assertion import SnapshotAssertion
 
 from stealtime.capacity.rules import load_rules
-from stealtime.capacity.terminal import duration
 from stealtime.capacity.use import Use
 from stealtime.capacity.watch.neighbours import buffer_bytes
 from stealtime.capacity.watch.screen import render
 from stealtime.capacity.watch.sparkline import sparkline
 from stealtime.capacity.watch.state import Blame, Neighbours, Snapshot, State
+from stealtime.capacity.wording import duration
 from stealtime.vocabulary.readings import Absent
 
 RULES = load_rules()

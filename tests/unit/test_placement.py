@@ -121,7 +121,7 @@ def test_one_to_all_roams_over_two_cpus_that_the_control_plane_shares() -> None:
     [finding] = placement.findings
     assert finding.code == "shared_cpu"
     assert "CPUs 0-1" in finding.text
-    assert "CPU 0 as well" in finding.text
+    assert "share CPU 0: it may run on the CPUs 0-1" in finding.text
     assert placement.scaled == (
         "the paper's host has 4 CPUs, here are 2 (0-1): the vCPU may run on 2 CPUs instead of 4"
     )

@@ -14,6 +14,7 @@ from stealtime.capacity.guest import Guest
 from stealtime.capacity.rules import OF_EACH_PART, Condition, Rule, RuleBook, Verdict
 from stealtime.capacity.stretching import add_stretch
 from stealtime.capacity.use import Use
+from stealtime.capacity.wording import unit_of
 from stealtime.vocabulary.readings import Absent, Model
 
 Holds = bool | None
@@ -241,7 +242,8 @@ def _hold(condition: Condition, part: str | None, series: Series[Any] | None, bo
     assert limit is not None  # noqa: S101 - for the type checker
     relation = "above" if condition.above is not None else "below"
     series = series or absent_series(Absent(absent=f"there is no {condition.figure}"))
-    named = condition.figure if part is None else f"{condition.figure} of {part}"
+    name, write = unit_of(condition.figure)
+    named = name if part is None else f"{name} of {part}"
     samples = 0 if series.absent is not None else len(series.values)
     mean = low = high = share = undecided = None
     holds: Holds = None
@@ -258,8 +260,9 @@ def _hold(condition: Condition, part: str | None, series: Series[Any] | None, bo
         else:
             holds = _beyond(relation, limit, low, high)
             if holds is None:
-                between = f"between {low:.4g} and {high:.4g}"
-                undecided = f"{named} lies {between}, about the limit of {limit:g}: watch longer"
+                # An interval may reach below zero, where no figure is.
+                between = f"between {write(max(low, 0.0))} and {write(high)}"
+                undecided = f"{named} lies {between}, about the limit of {write(limit)}: watch longer"
     return Evidence(
         figure=condition.figure,
         part=part,

@@ -1,6 +1,6 @@
 """The verdicts as text: a summary, a paragraph for the host, and a line or a paragraph for each guest."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
@@ -11,6 +11,7 @@ from stealtime.capacity.judgement import Evidence
 from stealtime.capacity.prediction.terminal import PredictionPage
 from stealtime.capacity.rules import Verdict
 from stealtime.capacity.severity import counted
+from stealtime.capacity.wording import unit_of
 from stealtime.vocabulary.readings import Value
 from stealtime.vocabulary.visible import in_one_line
 
@@ -137,7 +138,7 @@ def describe(one: Evidence, of_guest: str | None = None) -> str:
         one: The figure.
         of_guest: Whose it is, where that is not said already.
     """
-    name, write = _unit_of(one.figure)
+    name, write = unit_of(one.figure)
     part = " of ".join(filter(None, [one.part, of_guest]))
     named = f"{name} of {part}" if part else name
     if one.mean is None or one.low is None or one.high is None:
@@ -148,19 +149,3 @@ def describe(one: Evidence, of_guest: str | None = None) -> str:
         return f"{figure}, {one.relation} {write(one.limit)} in {share}"
     is_so = {True: one.relation, False: f"not {one.relation}", None: "undecided about"}[one.holds]
     return f"{figure}, {is_so} {write(one.limit)}"
-
-
-def _unit_of(figure: str) -> tuple[str, Callable[[float], str]]:
-    name, _, unit = figure.rpartition("_")
-    if unit == "percent":
-        return name.replace("_", " "), lambda value: f"{value:.3g} %"
-    if unit == "ns":
-        return name.replace("_", " "), duration
-    return figure.replace("_", " "), lambda value: f"{value:.3g}"
-
-
-def duration(figure_ns: float) -> str:
-    for unit, size_ns in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if abs(figure_ns) >= size_ns:
-            return f"{figure_ns / size_ns:.3g} {unit}"
-    return f"{figure_ns:.0f} ns"

@@ -7,11 +7,12 @@ from rich.text import Text
 
 from stealtime.capacity.figures import net_wait_percent
 from stealtime.capacity.rules import Verdict
-from stealtime.capacity.terminal import STYLES, describe, duration
+from stealtime.capacity.terminal import STYLES, describe
 from stealtime.capacity.use import Figure, GuestUse, Use, run_percent
 from stealtime.capacity.watch.rows import Key, Row
 from stealtime.capacity.watch.sparkline import sparkline
 from stealtime.capacity.watch.state import Snapshot
+from stealtime.capacity.wording import duration
 from stealtime.vocabulary.cpu_lists import format_cpus
 from stealtime.vocabulary.readings import Absent
 from stealtime.vocabulary.visible import in_one_line, visible

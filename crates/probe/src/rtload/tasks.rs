@@ -64,10 +64,8 @@ pub struct Done {
 pub fn run(rtload: &Rtload, stage: &Stage) -> Result<Done, TrialError> {
     let gate = Gate::default();
     let stop = AtomicBool::new(false);
-    let releases: Vec<Releases> = match rtload.released_elsewhere {
-        true => rtload.tasks.iter().map(|_| Releases::default()).collect(),
-        false => Vec::new(),
-    };
+    let count = if rtload.released_elsewhere { rtload.tasks.len() } else { 0 };
+    let releases: Vec<Releases> = iter::repeat_with(Releases::default).take(count).collect();
     thread::scope(|scope| {
         let (gate, stop, releases) = (&gate, &stop, releases.as_slice());
         let crew = Crew::gather(rtload, stage, scope, (gate, releases), stop).inspect_err(|_| gate.abandon())?;

@@ -76,7 +76,7 @@ class RtloadProbe(Model):
     """Threads under ordinary scheduling that thrash the caches on the CPUs of the tasks meanwhile."""
     polluter_bytes: int = Field(ge=4096)
     """The memory that each of them walks at random."""
-    released_elsewhere: bool
+    released_elsewhere: bool = False
     """A thread on another CPU releases the tasks, by waking them: each then takes an inter-processor interrupt. Else
     each sleeps until its own releases."""
     drawn: DrawnTaskSet | None = None

@@ -60,7 +60,12 @@ async def machine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 async def measured(
-    machine: Machine, folder: Path, injection: Injection | None = None, *, polluters: int = 0
+    machine: Machine,
+    folder: Path,
+    injection: Injection | None = None,
+    *,
+    polluters: int = 0,
+    released_elsewhere: bool = False,
 ) -> Measured:
     await asyncio.to_thread(folder.mkdir)
     busy = await calibrated_tick(machine)
@@ -74,7 +79,14 @@ async def measured(
     )
     request = RunTrial(
         trial=1,
-        probe=RtloadProbe(policy="fifo", tasks=[task], polluters=polluters, polluter_bytes=4096, drawn=None),
+        probe=RtloadProbe(
+            policy="fifo",
+            tasks=[task],
+            polluters=polluters,
+            polluter_bytes=4096,
+            released_elsewhere=released_elsewhere,
+            drawn=None,
+        ),
         cpus=[machine.measured_cpus[0]],
         priority=PRIORITY,
         duration_ns=DURATION_NS,
@@ -176,3 +188,16 @@ async def test_a_thief_at_a_release_is_found_in_the_preemption(machine: Machine,
     if machine.platform != "native":
         return
     assert np.median(others_ns[within]) < np.median(others_ns[apart]) + 0.1 * THEFT_NS, "it is found elsewhere too"
+
+
+async def test_releases_by_another_cpu_take_inter_processor_interrupts(tmp_path: Path) -> None:
+    await asyncio.to_thread((tmp_path / "boot").mkdir)
+    async with registry.find("native").boot(request_for(tmp_path / "boot")) as machine:
+        elsewhere = await measured(machine, tmp_path / "elsewhere", polluters=1, released_elsewhere=True)
+        here = await measured(machine, tmp_path / "here", polluters=1)
+    # The polluter runs where the task does, so that nearly each release asks that CPU; some come while it idles.
+    assert len(elsewhere.overheads.series["inter_processor_interrupt"].ns) > 0.5 * len(elsewhere.release)
+    # No timer of its own wakes the task.
+    no_timer = JOB_DISCARDS.index("no_timer")
+    assert (elsewhere.overheads.found["chains"]["discard"] == no_timer).mean() > 0.9
+    assert len(here.overheads.series["inter_processor_interrupt"].ns) < 0.1 * len(here.release)

@@ -50,6 +50,11 @@ class Compared:
     matched_share: float
     """Of the stamped jobs between the first and the last that were found."""
 
+    @property
+    def outside_ns(self) -> NDArray[np.float64]:
+        """Give what lies between the calls in which a thread waits and its stamps: it keeps a row and reads clocks."""
+        return np.asarray(self.spanned_ns - self.stamped_ns, np.float64)
+
 
 @dataclass(frozen=True)
 class Ran:

@@ -1,6 +1,7 @@
 """From what was seen of threads to a task set and a verdict: what is not known is said, and never taken for good."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -183,6 +184,25 @@ def test_the_overhead_that_takes_most_is_named(tmp_path: Path) -> None:
     assert bare.analysis is not None
     costs = [one.cpus[0].tasks[0].cost_ns for one in (found.analysis, bare.analysis)]
     assert costs == [1 * MS, 1 * MS + 5_000]
+
+
+def test_what_the_overheads_run_saw_of_others_is_charged_but_for_the_tasks_themselves(tmp_path: Path) -> None:
+    path = tmp_path / "overheads.csv"
+    path.write_text(
+        "# statistic: worst\n"
+        "# not-charged: softirq RCU=300000/4/9, real-time thread fast=1000000/9/900\n"
+        "# interference: softirq RCU=300000/20000000/0, real-time thread fast=1000000/5000000/0\n"
+        "TASK-COUNT,SCHEDULE\n1,0\n"
+    )
+    terms = Terms(overheads=read_overheads(path))
+    charged, named = verified(two(), terms), verified(two(), replace(terms, interference=False))
+    assert charged.analysis is not None
+    assert named.analysis is not None
+    responses = [one.cpus[0].tasks[0].response_ns for one in (charged.analysis, named.analysis)]
+    # Of which 20 us are its jitter.
+    assert responses == [1_320_000, 1_020_000]
+    assert any("of 1 sources, most of it softirq RCU (4 times, up to 300.0 µs)" in note for note in charged.notes)
+    assert any("are not charged" in note for note in named.notes)
 
 
 def test_too_much_work_is_not_schedulable_and_says_who_misses() -> None:

@@ -144,6 +144,7 @@ def test_names_of_threads_end_where_the_kernel_ends_them() -> None:
     assert is_own("real-time thread a-very-long-nam", [task])
     assert is_own("real-time thread planner", [twice])
     assert not is_own("real-time thread planne", [twice])
+    assert not is_own("real-time thread a-very-long-name-of-a", [task])
     assert not is_own("softirq planner", [twice])
 
 

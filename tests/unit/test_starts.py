@@ -277,6 +277,13 @@ def test_what_is_not_analysed_of_starts_is_refused(stealtime: Command, tmp_path:
     assert "tasks that start each other" in " ".join(ended.err.split())
 
 
+def test_what_shares_a_thread_is_not_placed(stealtime: Command, tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text(move_base({"local": 0, "global": 0}))
+    ended = stealtime("sched", "place", "t.toml", "--on", "dedicated")
+    assert (ended.code, ended.out) == (2, "")
+    assert "sched place: tasks that start each other" in " ".join(ended.err.split())
+
+
 def test_a_chain_that_overloads_a_cpu_has_no_bound(stealtime: Command, tmp_path: Path) -> None:
     (tmp_path / "t.toml").write_text(PYCPA.replace('cost = "9ms"', 'cost = "14500us"'))
     document, code = analysed_with_code(stealtime, "t.toml")

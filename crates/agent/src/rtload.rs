@@ -79,6 +79,9 @@ pub struct RtloadArguments {
     /// The memory that each of them walks at random
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_bytes)]
     polluter_memory: u64,
+    /// A thread on another CPU releases the tasks, by waking them
+    #[arg(long)]
+    released_elsewhere: bool,
     /// Lift RT throttling while measuring, then restore it (needs root)
     #[arg(long)]
     lift_rt_throttling: bool,
@@ -169,6 +172,7 @@ impl RtloadArguments {
                     tasks: tasks.collect(),
                     polluters: self.polluters,
                     polluter_bytes: self.polluter_memory,
+                    released_elsewhere: self.released_elsewhere,
                     drawn: None,
                 }),
                 cpus,

@@ -71,6 +71,11 @@ pub enum TrialError {
         /// What the kernel said.
         source: io::Error,
     },
+    #[error("tasks are to be released from another CPU, and there is none besides {}", name_cpus(cpus))]
+    NoOtherCpu {
+        /// Those that are measured.
+        cpus: Vec<u32>,
+    },
     #[error("CLOCK_MONOTONIC cannot be brought to the time-stamp counter: one of the two did not go on")]
     NoConversion,
     #[error("the probe's threads cannot be started: {0}")]
@@ -104,6 +109,9 @@ impl TrialError {
             }
             Self::Priorities { tasks, .. } => Some(format!("use a priority of at least {tasks}, or fewer tasks")),
             Self::Admission { hint, .. } => Some(hint.clone()),
+            Self::NoOtherCpu { .. } => {
+                Some("give the machine another CPU, or have tasks released by timers of their own".to_owned())
+            }
             Self::NoConversion => Some("the counter is not usable here: it stopped or jumped".to_owned()),
             Self::Parameter { .. } | Self::NoCpu | Self::Panicked | Self::Placement { .. } => None,
             Self::Memory { .. } => Some("give the machine more memory, or measure for a shorter time".to_owned()),

@@ -32,13 +32,22 @@ fn run(
 ) -> Result<Recording, TrialError> {
     let rate = TscRate::since(&Settling::begin().wait());
     let tasks = sets.iter().map(|&(cost_ns, period_ns)| task(cost_ns, period_ns, &rate)).collect();
+    run_tasks((policy, false), tasks, cpus, (&rate, running))
+}
+
+fn run_tasks(
+    (policy, released_elsewhere): (RealTimePolicy, bool),
+    tasks: Vec<RealTimeTask>,
+    cpus: Vec<u32>,
+    (rate, running): (&TscRate, &RunningTrial),
+) -> Result<Recording, TrialError> {
     let request = TrialRequest::plain(
-        Probe::Rtload(Rtload { policy, tasks, polluters: 1, polluter_bytes: 1 << 20, drawn: None }),
+        Probe::Rtload(Rtload { policy, tasks, polluters: 1, polluter_bytes: 1 << 20, released_elsewhere, drawn: None }),
         cpus,
         80,
         DURATION_NS,
     );
-    run_trial(&Trial { request: &request, rate: &rate, running })
+    run_trial(&Trial { request: &request, rate, running })
 }
 
 fn last_cpu() -> Vec<u32> {
@@ -72,6 +81,30 @@ fn releases_are_exactly_periodic_from_one_start_and_nothing_starts_before_its_ow
         assert!(numbers.map(u64::from).eq(0..finished), "every job of a task is there, in order");
         assert_eq!(told.tasks[usize::from(task)].released, DURATION_NS / period_ns);
     }
+}
+
+#[test]
+fn another_cpu_releases_every_job_and_none_before_its_time() {
+    let rate = TscRate::since(&Settling::begin().wait());
+    let tasks = || vec![task(MS / 10, 5 * MS, &rate), task(MS / 10, 8 * MS, &rate)];
+    let running = RunningTrial::new();
+    let all = scheduling::allowed_cpus().unwrap();
+    let none_left = run_tasks((RealTimePolicy::Deadline, true), tasks(), all.clone(), (&rate, &running));
+    assert!(none_left.is_err(), "no CPU is left that could release them");
+    if all.len() < 2 {
+        return;
+    }
+    let recording = run_tasks((RealTimePolicy::Fifo, true), tasks(), last_cpu(), (&rate, &running)).unwrap();
+    let told = recording.outcome.rtload.as_ref().unwrap();
+    assert!(told.tasks.iter().all(|task| task.finished > 0 && task.released == task.finished + task.unstarted));
+    let error_units = told.conversion.error_ns * told.conversion.tsc_per_ns;
+    for job in jobs(&recording) {
+        assert!(job.start as f64 >= job.release as f64 - error_units, "{job:?}");
+    }
+    let cancelled = RunningTrial::new();
+    cancelled.cancel();
+    let ended = run_tasks((RealTimePolicy::Fifo, true), tasks(), last_cpu(), (&rate, &cancelled)).unwrap();
+    assert!(jobs(&ended).is_empty());
 }
 
 #[test]

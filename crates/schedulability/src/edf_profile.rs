@@ -62,6 +62,7 @@ pub fn edf_responses<'a, S: Supply + ?Sized>(load: impl Into<Load<'a>>, supply: 
 
 /// What may hold the CPU when a busy period begins, in windows from `from_ns` on and shorter than `until_ns`.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_field_names, reason = "each says its unit")]
 pub(crate) struct Blocked {
     pub from_ns: u64,
     /// None: all longer windows.

@@ -16,6 +16,10 @@ pub struct Rtload {
     /// The memory that each of them walks at random.
     #[schemars(range(min = 4096))]
     pub polluter_bytes: u64,
+    /// A thread on another CPU releases the tasks, by waking them: each then takes an inter-processor interrupt. Else
+    /// each sleeps until its own releases.
+    #[serde(default)]
+    pub released_elsewhere: bool,
     /// How the set was drawn; none where it was given. It changes nothing, and comes back with the outcome.
     pub drawn: Option<DrawnTaskSet>,
 }

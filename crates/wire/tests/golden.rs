@@ -107,6 +107,7 @@ fn rtload() -> Rtload {
         tasks: vec![task("t2", 20_000_000), task("t1", 86_000_000)],
         polluters: 2,
         polluter_bytes: 4 << 20,
+        released_elsewhere: false,
         drawn: Some(DrawnTaskSet {
             version: "0.1.0".to_owned(),
             law: "light-uniform".to_owned(),
@@ -193,6 +194,7 @@ fn to_agent() -> Vec<(&'static str, ToAgent)> {
         policy: RealTimePolicy::Deadline,
         tasks: rtload().tasks.into_iter().map(|task| RealTimeTask { budget_ns: Some(task.cost_ns), ..task }).collect(),
         polluters: 0,
+        released_elsewhere: true,
         drawn: None,
         ..rtload()
     };

@@ -50,7 +50,7 @@ def verify(extracted: ExtractDocument, terms: Terms, how_measured: str | None = 
         cost_factor=None if found.cpu is None else found.cpu.cost_factor,
         dominant_overhead=None if found.cpu is None else found.cpu.dominant_overhead,
         overheads=terms.overheads.source if is_measured else NOT_MEASURED,
-        notes=tuple(_notes(extracted, how_measured, is_measured)),
+        notes=tuple(_notes(extracted, found.analysis, how_measured, is_measured)),
         analysis=found.analysis,
         extracted=extracted,
     )
@@ -220,9 +220,20 @@ def _dominant(cpu: CpuDocument) -> str:
     return f"; of the overheads {name} ({notation.duration(one.overhead_ns)}) takes most{margin}"
 
 
-def _notes(extracted: ExtractDocument, how_measured: str | None, is_measured: bool) -> Iterator[str]:
+def _notes(
+    extracted: ExtractDocument, analysis: AnalysisDocument | None, how_measured: str | None, is_measured: bool
+) -> Iterator[str]:
     yield "costs, jitter and overheads are the worst that was seen: a longer watch may see worse"
-    yield "only this program's threads are analysed; threads of others with a higher priority are not charged"
+    sources = () if analysis is None else analysis.interference
+    if sources:
+        most = max(sources, key=lambda one: one.share_percent)
+        yield (
+            f"only this program's threads are analysed; what the overheads' run saw of devices, softirqs and real-time "
+            f"threads of others is charged, of {len(sources)} sources, most of it {most.what} ({most.count:,} times, "
+            f"up to {notation.duration(most.longest_ns)})"
+        )
+    else:
+        yield "only this program's threads are analysed; threads of others with a higher priority are not charged"
     if is_measured and how_measured is not None:
         yield f"overheads: {how_measured}"
     if not is_measured:

@@ -40,7 +40,12 @@ def charged_sources(terms: "Terms", tasks: Sequence["TaskTable"]) -> list[Unchar
 def is_own(what: str, tasks: Iterable["TaskTable"]) -> bool:
     """Tell whether a source is a thread of one of the tasks, which may be called by its name and number."""
     kind, _, thread = what.partition(f"{THREAD} ")
-    return not kind and any(thread in (task.name[:NAME_LENGTH], task.name.rpartition("-")[0]) for task in tasks)
+    return not kind and any(thread in _names(task.name) for task in tasks)
+
+
+def _names(task: str) -> tuple[str, ...]:
+    name, _, number = task.rpartition("-")
+    return (task[:NAME_LENGTH], name) if number.isdecimal() else (task[:NAME_LENGTH],)
 
 
 def interference_of(

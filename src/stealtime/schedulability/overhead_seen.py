@@ -15,7 +15,7 @@ class ArrivalCurve:
     cost_ns: int
     """The longest of them, without what came on top of it."""
     period_ns: int
-    """The length of the trace by their number."""
+    """The length of the trace by their number, or a part of that, which leaves less jitter."""
     jitter_ns: int
     """By which they came closer than that."""
 

@@ -247,9 +247,10 @@ def check_starts(tasks: Sequence[TaskTable]) -> None:
 
 
 def put_apart(tasks: object) -> None:
-    """Give each task of a file that was not checked yet a CPU of its own, those that share a resource the same one.
+    """Give each task of a file that was not checked yet a CPU of its own, those that share anything the same one.
 
-    Where tasks are to be placed, the CPUs of the file do not count, and all on one may be too many.
+    What they share is a resource or a thread. Where tasks are to be placed, the CPUs of the file do not count, and all
+    on one may be too many.
     """
     if not isinstance(tasks, list):
         return
@@ -258,6 +259,7 @@ def put_apart(tasks: object) -> None:
         if isinstance(task, dict):
             shared = task.get("resources")
             names = list(shared) if isinstance(shared, dict) else []
+            names += [f"thread {task['executor']}"] if "executor" in task else []
             known = {cpus[name] for name in names if name in cpus}
             task["cpu"] = min(known, default=number)
             for other in (one for one in tasks[:number] if isinstance(one, dict) and one.get("cpu") in known):

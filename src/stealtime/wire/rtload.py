@@ -76,6 +76,9 @@ class RtloadProbe(Model):
     """Threads under ordinary scheduling that thrash the caches on the CPUs of the tasks meanwhile."""
     polluter_bytes: int = Field(ge=4096)
     """The memory that each of them walks at random."""
+    released_elsewhere: bool = False
+    """A thread on another CPU releases the tasks, by waking them: each then takes an inter-processor interrupt. Else
+    each sleeps until its own releases."""
     drawn: DrawnTaskSet | None = None
     """How the set was drawn; none where it was given. It changes nothing, and comes back with the outcome."""
 

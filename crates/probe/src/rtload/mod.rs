@@ -16,6 +16,9 @@
 //!   skipped. Jobs are released as long as their deadline lies within the duration; when that is over a job
 //!   that has begun is finished, and those that have not are counted (`unstarted`), so that every released job
 //!   either has a row or has missed its deadline.
+//! * `released_elsewhere`: one thread on another CPU sleeps until each release and wakes the tasks then, so that this
+//!   CPU is sent an inter-processor interrupt instead of its own timer's. Releases are the same programmed times; the
+//!   start then also waits for that thread.
 //! * Rows are written to memory that is there and locked before the start.
 //! * Polluters: threads under ordinary scheduling on the same CPUs, which run where the tasks leave time. Each
 //!   reads, changes and writes back every word of one page after another, chosen at random, as the background
@@ -24,6 +27,7 @@
 mod conversion;
 mod deadline;
 mod polluter;
+mod releasing;
 mod task;
 mod tasks;
 
@@ -165,7 +169,7 @@ mod tests {
     }
 
     fn set(policy: RealTimePolicy, tasks: Vec<RealTimeTask>) -> Rtload {
-        Rtload { policy, tasks, polluters: 0, polluter_bytes: 4096, drawn: None }
+        Rtload { policy, tasks, polluters: 0, polluter_bytes: 4096, released_elsewhere: false, drawn: None }
     }
 
     fn request(probe: Rtload, duration_ns: u64) -> TrialRequest {

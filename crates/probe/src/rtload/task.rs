@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use stealtime_wire::{ClockReading, RealTimePolicy, RealTimeTask, Rtload, ThreadRole};
 
 use super::deadline;
+use super::releasing::Releases;
 use crate::clock::read_clocks;
 use crate::error::TrialError;
 use crate::recorder::Recorder;
@@ -73,6 +74,8 @@ pub struct Task<'a> {
     pub thread_id: u32,
     pub priority: u32,
     roams: bool,
+    /// Where another CPU counts them.
+    releases: Option<&'a Releases>,
     released: u32,
     pub rows: Vec<Stamps>,
     pub overruns: u64,
@@ -82,7 +85,12 @@ pub struct Task<'a> {
 
 impl<'a> Task<'a> {
     /// Makes the calling thread, which has the place and the policy of the one that measures, this task.
-    pub fn new(rtload: &'a Rtload, number: usize, stage: &Stage) -> Result<Self, TrialError> {
+    pub fn new(
+        rtload: &'a Rtload,
+        number: usize,
+        releases: Option<&'a Releases>,
+        stage: &Stage,
+    ) -> Result<Self, TrialError> {
         let task = &rtload.tasks[number];
         let request = stage.trial.request;
         let duration_ns = request.duration_ns;
@@ -108,6 +116,7 @@ impl<'a> Task<'a> {
             thread_id: scheduling::thread_id(),
             priority,
             roams: stage.cpus.len() > 1,
+            releases,
             released: u32::try_from(released(task, duration_ns)).unwrap_or(u32::MAX),
             rows: present(released(task, duration_ns), Stamps { start: u64::MAX, finish: u64::MAX, cpu: u16::MAX })?,
             overruns: 0,
@@ -123,9 +132,12 @@ impl<'a> Task<'a> {
         let mut cpu = current_cpu();
         let mut has_passed = false;
         let mut next_reading_ns = start_ns;
-        for _ in 0..self.released {
-            // A signal may end a sleep early.
-            while !has_passed && !sleep_until_monotonic(release_ns) {}
+        for job in 0..self.released {
+            match self.releases {
+                // A signal may end a sleep early.
+                None => while !has_passed && !sleep_until_monotonic(release_ns) {},
+                Some(releases) => releases.wait_for(job),
+            }
             let start = time_stamp_counter();
             if start >= recorder.deadline() {
                 break;

@@ -11,6 +11,7 @@ use stealtime_wire::{
 
 use super::conversion::{line_through, to_tsc};
 use super::polluter::Polluter;
+use super::releasing::{Releaser, Releases};
 use super::task::{Gate, Stamps, Task, most_readings, released};
 use crate::clock::read_clocks;
 use crate::error::TrialError;
@@ -33,7 +34,8 @@ pub fn needs(rtload: &Rtload, request: &TrialRequest) -> Needs {
     let duration_ns = request.duration_ns;
     let jobs = rtload.tasks.iter().fold(0, |sum: u64, task| sum.saturating_add(released(task, duration_ns)));
     let readings_bytes = most_readings(duration_ns) * size_of::<ClockReading>() as u64;
-    let threads = rtload.tasks.len() as u64 + u64::from(rtload.polluters);
+    let releaser = u64::from(rtload.released_elsewhere);
+    let threads = rtload.tasks.len() as u64 + u64::from(rtload.polluters) + releaser;
     // Their stacks exist when all that is present is locked, and that makes the rest of them present.
     let threads_bytes = threads * (STACK_BYTES as u64 + THREAD_BYTES);
     let polluters_bytes = rtload.polluter_bytes.saturating_mul(rtload.polluters.into());
@@ -62,9 +64,11 @@ pub struct Done {
 pub fn run(rtload: &Rtload, stage: &Stage) -> Result<Done, TrialError> {
     let gate = Gate::default();
     let stop = AtomicBool::new(false);
+    let count = if rtload.released_elsewhere { rtload.tasks.len() } else { 0 };
+    let releases: Vec<Releases> = iter::repeat_with(Releases::default).take(count).collect();
     thread::scope(|scope| {
-        let (gate, stop) = (&gate, &stop);
-        let crew = Crew::gather(rtload, stage, scope, gate, stop).inspect_err(|_| gate.abandon())?;
+        let (gate, stop, releases) = (&gate, &stop, releases.as_slice());
+        let crew = Crew::gather(rtload, stage, scope, (gate, releases), stop).inspect_err(|_| gate.abandon())?;
         let begun = stage.begin(1, None).inspect_err(|_| gate.abandon())?;
         let after_ns = START_AFTER_NS + START_AFTER_NS_EACH * rtload.tasks.len() as u64;
         let start_ns = kernel_clock_ns(KernelClock::Monotonic) + after_ns;
@@ -74,6 +78,7 @@ pub fn run(rtload: &Rtload, stage: &Stage) -> Result<Done, TrialError> {
         gate.open(start_ns, &begun.recorder);
         let tasks = crew.tasks.into_iter().map(join).collect::<Result<Vec<_>, _>>();
         let end = read_clocks();
+        crew.releaser.map(join).transpose()?;
         stop.store(true, Ordering::Relaxed);
         let polluted_pages = crew.polluters.into_iter().map(join).sum::<Result<u64, _>>()?;
         let tasks: Vec<Task> = tasks?.into_iter().flatten().collect();
@@ -91,6 +96,8 @@ struct Crew<'scope, 'a> {
     /// None of them is none unless the gate was abandoned.
     tasks: Vec<ScopedJoinHandle<'scope, Option<Task<'a>>>>,
     polluters: Vec<ScopedJoinHandle<'scope, u64>>,
+    /// On another CPU, where that releases the tasks.
+    releaser: Option<ScopedJoinHandle<'scope, ()>>,
 }
 
 impl<'scope, 'a: 'scope> Crew<'scope, 'a> {
@@ -99,15 +106,15 @@ impl<'scope, 'a: 'scope> Crew<'scope, 'a> {
         rtload: &'a Rtload,
         stage: &'scope Stage,
         scope: &'scope thread::Scope<'scope, '_>,
-        gate: &'scope Gate,
+        (gate, releases): (&'scope Gate, &'a [Releases]),
         stop: &'scope AtomicBool,
     ) -> Result<Self, TrialError> {
         let (ready, is_ready) = channel();
-        let mut crew = Self { tasks: Vec::new(), polluters: Vec::new() };
+        let mut crew = Self { tasks: Vec::new(), polluters: Vec::new(), releaser: None };
         for number in 0..rtload.tasks.len() {
             let ready = ready.clone();
             let body = move || {
-                let mut task = told(&ready, Task::new(rtload, number, stage))?;
+                let mut task = told(&ready, Task::new(rtload, number, releases.get(number), stage))?;
                 let (start_ns, recorder) = gate.wait()?;
                 task.run(start_ns, recorder);
                 Some(task)
@@ -123,8 +130,20 @@ impl<'scope, 'a: 'scope> Crew<'scope, 'a> {
             };
             crew.polluters.push(builder(format!("st-pollute-{number}")).spawn_scoped(scope, body)?);
         }
+        if rtload.released_elsewhere {
+            let ready = ready.clone();
+            let duration_ns = stage.trial.request.duration_ns;
+            let jobs = rtload.tasks.iter().map(|task| (task.period_ns, released(task, duration_ns))).collect();
+            let body = move || {
+                let Some(releaser) = told(&ready, Releaser::new(releases, jobs, stage)) else { return };
+                if let Some((start_ns, recorder)) = gate.wait() {
+                    releaser.release_all(start_ns, recorder);
+                }
+            };
+            crew.releaser = Some(builder("st-release".to_owned()).spawn_scoped(scope, body)?);
+        }
         drop(ready);
-        for _ in 0..crew.tasks.len() + crew.polluters.len() {
+        for _ in 0..crew.tasks.len() + crew.polluters.len() + usize::from(rtload.released_elsewhere) {
             is_ready.recv().map_err(|_| TrialError::Panicked)??;
         }
         Ok(crew)

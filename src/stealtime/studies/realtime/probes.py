@@ -60,6 +60,7 @@ class RtloadParameters(TaskSetParameters):
             tasks=[self.work_of(task, iterations[self.loop_ns]) for task in tasks],
             polluters=self.polluters,
             polluter_bytes=self.polluter_bytes,
+            released_elsewhere=self.releases == "elsewhere",
             drawn=drawn,
         )
 
@@ -130,6 +131,9 @@ class RtloadCells(ProbeCells):
     """Threads under ordinary scheduling that thrash the caches meanwhile, on the CPU of the tasks."""
     polluter_bytes: SizeBytes = Field(default=4 << 20, alias="polluter_memory", ge=4096)
     """The memory that each of them walks at random."""
+    releases: Literal["here", "elsewhere"] = "here"
+    """``here``: each task sleeps until its own releases; ``elsewhere``: a thread on another CPU, which the machine then
+    needs, wakes the tasks, each with an inter-processor interrupt."""
 
     @field_validator("max_samples")
     @classmethod

@@ -1,5 +1,7 @@
 """The task set of a trial, from the parameters of its cell. Pure."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from stealtime.campaigns.parameters import Parameters
@@ -31,6 +33,7 @@ class TaskSetParameters(Parameters):
     budget_percent: int = 100
     polluters: int = 0
     polluter_bytes: int = 4 << 20
+    releases: Literal["here", "elsewhere"] = "here"
     set_name: str | None = Field(default=None, alias="set")
     """Of a set that is given."""
     tasks: tuple[GivenTaskParameters, ...] = ()

@@ -1,5 +1,6 @@
 """What a trial's trace saw take the jobs' CPUs, and no overhead is charged for: how much, and how often at most."""
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from stealtime._core import EventsDict, OverheadsDict, StampedJobsDict
 
 _NO_NAME = 2**32 - 1
+
+MOST_HALVINGS = 10
+"""Of the mean time between two takings, while a curve of that period is sought which says least."""
+WINDOWS_NS = (1_000_000, 10_000_000, 100_000_000)
+"""For which it is to say least, all alike: those of real-time tasks."""
 
 
 def uncharged_of(
@@ -74,12 +80,18 @@ def curves_of(came: Came, span_ns: float) -> tuple[ArrivalCurve, ...]:
     for cpu, size in sorted(set(zip(came.cpu.tolist(), sizes.tolist(), strict=True))):
         own = (came.cpu == cpu) & (sizes == size)
         starts = np.sort(came.start_ns[own])
-        period_ns = max(1, int(span_ns / len(starts)))
-        # How far any of them is ahead of a later one, on the grid of that period.
-        ahead = np.arange(len(starts)) * float(period_ns) - starts
-        jitter_ns = int(np.ceil((ahead - np.minimum.accumulate(ahead)).max()))
-        found.append(ArrivalCurve(int(costs[own].max()), period_ns, jitter_ns + 1 if jitter_ns else 0))
+        periods_ns = {max(1, int(span_ns / len(starts)) >> halvings) for halvings in range(MOST_HALVINGS + 1)}
+        curves = [_curve(starts, period_ns, int(costs[own].max())) for period_ns in sorted(periods_ns, reverse=True)]
+        # All of them hold; where many come close together, a shorter period with less jitter says less of them.
+        found.append(min(curves, key=lambda curve: math.prod(curve.count_in(window) for window in WINDOWS_NS)))
     return joined(found)
+
+
+def _curve(starts_ns: "NDArray[np.float64]", period_ns: int, cost_ns: int) -> ArrivalCurve:
+    # How far any of them is ahead of a later one, on the grid of that period.
+    ahead = np.arange(len(starts_ns)) * float(period_ns) - starts_ns
+    jitter_ns = int(np.ceil((ahead - np.minimum.accumulate(ahead)).max()))
+    return ArrivalCurve(cost_ns, period_ns, jitter_ns + 1 if jitter_ns else 0)
 
 
 def _added(what: str, came: Came, span_ns: float) -> Uncharged:

@@ -7,15 +7,14 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.absolute()
-sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(Path(__file__).parent / "src"))
 from stealtime.vocabulary.supported import HINT, what_is_missing
 
 missing = what_is_missing()
 if missing is not None:
     sys.exit(f"error: {missing}\nhint: {HINT}")
 
-os.environ.setdefault("CARGO", str(ROOT / "tools/cargo.sh"))
+os.environ.setdefault("CARGO", str(Path(__file__).parent.absolute() / "tools/cargo.sh"))
 
 from setuptools import setup  # noqa: E402 - it would have complaints of its own elsewhere
 

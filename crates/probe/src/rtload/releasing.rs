@@ -48,8 +48,8 @@ pub struct Releaser<'a> {
 }
 
 impl<'a> Releaser<'a> {
-    /// Puts the calling thread on a CPU that is not measured, as urgent there as the first task. `jobs` are of each task
-    /// its period and how many of them it has.
+    /// Puts the calling thread on a CPU that is not measured, as urgent there as the first task. `jobs` are of each
+    /// task its period and how many of them it has.
     ///
     /// # Errors
     /// There is no other CPU, or the kernel refuses it.

@@ -23,6 +23,18 @@ fn windows() -> impl Strategy<Value = (u64, Vec<(u64, u64)>)> {
     })
 }
 
+fn question_of(tasks: &[Task], overheads: Overheads, policy: Policy) -> Question<'_> {
+    Question {
+        tasks,
+        levels: &[],
+        overheads,
+        interference: &[],
+        interrupts: Interrupts::Here,
+        policy,
+        supply: &Dedicated,
+    }
+}
+
 proptest! {
     #[test]
     fn the_bound_of_a_table_is_its_least_service_at_any_phase((frame, table) in windows()) {
@@ -48,9 +60,9 @@ proptest! {
         let fits = |changed: Task| {
             let mut tasks = tasks.clone();
             tasks[index] = changed;
-            Question { interference: &[], tasks: &tasks, levels: &[], overheads, interrupts: Interrupts::Here, policy, supply: &Dedicated }.is_schedulable()
+            question_of(&tasks, overheads, policy).is_schedulable()
         };
-        let question = Question { interference: &[], tasks: &tasks, levels: &[], overheads, interrupts: Interrupts::Here, policy, supply: &Dedicated };
+        let question = question_of(&tasks, overheads, policy);
         let Ok(room) = sensitivity(&BlockedQuestion { question, levels: &[] }, index) else { return Ok(()) };
         let own = tasks[index];
         let with_cost = |cost_ns: u64| fits(Task { cost_ns, ..own });

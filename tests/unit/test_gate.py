@@ -213,13 +213,19 @@ def _cell(probe: str, *results: Any) -> CellFigures:
 
 
 def test_phones_are_held_by_the_longest_time_without_an_answer() -> None:
-    silent, answered = telephony_cells.failover(silence_ns=None), telephony_cells.failover()
-    never_again = telephony_cells.failover(fault_to_answer_ns=None)
+    answered = telephony_cells.failover()
+    silent = telephony_cells.failover(silence_ns=None, unanswered=7)
+    never_again = telephony_cells.failover(fault_to_answer_ns=None, unanswered=7)
     assert verdict(_cell("register-failover", answered), 250 * MS) == ("passed", 200e6, None)
     assert verdict(_cell("register-failover", answered), 150 * MS)[0] == "exceeded"
     why = "after 1 of 2 failovers phones were not answered any more"
     assert verdict(_cell("register-failover", answered, silent), 10**12) == ("exceeded", None, why)
     assert verdict(_cell("register-failover", answered, never_again), 10**12) == ("exceeded", None, why)
+    nobody_left = telephony_cells.failover(silence_ns=None, fault_to_answer_ns=None)
+    why = "in 1 of 2 failovers all phones had registered before the guest ran again"
+    assert verdict(_cell("register-failover", answered, nobody_left), 250 * MS) == ("not judged", 200e6, why)
+    assert verdict(_cell("register-failover", answered, nobody_left), 150 * MS)[0] == "exceeded"
+    assert verdict(_cell("register-failover", nobody_left), 10**12)[:2] == ("not judged", None)
     forgotten = telephony_cells.failover(lost=2, lost_users=["phone1"])
     assert verdict(_cell("register-failover", forgotten), 10**12)[2] == "2 acknowledged registrations were lost"
     assert verdict(_cell("two-stage-failover", telephony_cells.two_stage_failover()), 250 * MS)[:2] == ("passed", 200e6)

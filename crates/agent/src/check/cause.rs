@@ -19,7 +19,8 @@ const AFTER_NS: u64 = 1_000_000;
 /// A cause is known where the trace tells who had the CPU, but for one part in so many.
 const MOST_UNTOLD: u64 = 10;
 const NOT_WHOLE: &str = "the kernel's trace leaves out switches of that CPU";
-const CHECK_ANOTHER: &str = "check another CPU (-a), or restart this kernel: it no longer tells who runs there";
+const CHECK_ANOTHER: &str =
+    "`stealtime-agent check -a CPU` checks another one; restart this kernel, which no longer tells who runs there";
 
 /// A part of a delay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -29,8 +29,10 @@ class TimeLine(Figures):
     fault_to_detection_ns: int
     fault_to_running_ns: int
     fault_to_answer_ns: int | None
-    """None where no phone was answered any more."""
+    """None where no phone was answered any more, or none was left to be answered."""
     silence_ns: int | None
+    unanswered: int = 0
+    """Registrations that were never acknowledged."""
     over_time: AnswersOverTime
     others_over_time: AnswersOverTime | None = None
     """To the users of other primaries, where there were any."""
@@ -40,6 +42,11 @@ class TimeLine(Figures):
     def silences_ns(self) -> list[int | None]:
         """The longest silence of the users of each kind of primary; None has no end."""
         return [self.silence_ns, *([] if self.others_over_time is None else [self.others_silence_ns])]
+
+    @property
+    def is_unheard(self) -> bool:
+        """Whether some phones heard nothing after the fault: they were not answered, or had all registered before."""
+        return self.fault_to_answer_ns is None or None in self.silences_ns
 
 
 class TelephonyFigures(CountedCell):
@@ -97,11 +104,18 @@ class TelephonyFigures(CountedCell):
 
 
 def _longest_silence(failovers: Sequence[TimeLine]) -> Bounded:
-    """Give the longest silence of the users of any primary; one that nobody has answered since has no end."""
-    silences = [silence for one in failovers for silence in one.silences_ns]
-    if silent := sum(one.fault_to_answer_ns is None or None in one.silences_ns for one in failovers):
+    """Give the longest silence of the users of any primary.
+
+    One that nobody has answered since has no end. Where nobody was left to be answered its end is not known.
+    """
+    known = max((silence for one in failovers for silence in one.silences_ns if silence is not None), default=None)
+    unheard = [one for one in failovers if one.is_unheard]
+    if silent := sum(one.unanswered > 0 for one in unheard):
         return Bounded(None, endless=f"after {silent} of {len(failovers)} failovers phones were not answered any more")
-    return Bounded(max(one for one in silences if one is not None))
+    if unheard:
+        times = f"{len(unheard)} of {len(failovers)} failovers"
+        return Bounded(known, unknown_because=f"in {times} all phones had registered before the guest ran again")
+    return Bounded(known)
 
 
 def _time_line(one: RegistrationFailover | TwoStageFailover) -> TimeLine:

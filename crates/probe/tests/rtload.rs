@@ -92,6 +92,7 @@ fn another_cpu_releases_every_job_and_none_before_its_time() {
     let none_left = run_tasks((RealTimePolicy::Deadline, true), tasks(), all.clone(), (&rate, &running));
     assert!(none_left.is_err(), "no CPU is left that could release them");
     if all.len() < 2 {
+        eprintln!("skipped: there is no other CPU here");
         return;
     }
     let recording = run_tasks((RealTimePolicy::Fifo, true), tasks(), last_cpu(), (&rate, &running)).unwrap();

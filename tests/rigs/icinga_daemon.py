@@ -1,5 +1,6 @@
 """Icinga 2, the real one, out of packages that are not installed: theirs would start a service for everybody."""
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -65,7 +66,9 @@ def icinga(unpacked: Path, folder: Path, services: str, variables: dict[str, str
     for name, value in {**places, "RunAsUser": "root", "RunAsGroup": "root", "NodeName": _HOST}.items():
         argv += ["--define", f"{name}={value}"]
     log = (folder / "output").open("w")
-    process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+    # It starts itself once more, then by the linker of this host.
+    environment = {**os.environ, "LD_LIBRARY_PATH": libraries}
+    process = subprocess.Popen(argv, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
     try:
         yield
     finally:

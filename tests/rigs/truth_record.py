@@ -4,16 +4,18 @@
 (``tests/truth.toml``) in ``tests/truth_record.json``. While these ids stay the same its truths need not be asked again:
 a fresh clone knows nothing else of what changed.
 
-``python tests/rigs/truth_record.py rings|due|changed|note RING`` prints the rings, those that are due, and what changed
-of these; ``note`` writes down that a ring has passed.
+``python tests/rigs/truth_record.py rings|due|changed|note RING [AGAIN...]`` prints the rings, those that are due, and
+what changed of these; ``note`` writes down that a ring has passed, and which of its tests only when they ran again.
 """
 
 import json
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 _ROOT = Path(__file__).parent.parent.parent
 _JUDGED = Path("tests/truth.toml")
@@ -40,16 +42,14 @@ def trees_now(paths: list[str], root: Path = _ROOT) -> Trees:
 
 def changed_paths(ring: str, root: Path = _ROOT) -> list[str]:
     """Give the paths that differ from those of the ring's last success, all of them where it has none."""
-    record: dict[str, dict[str, Trees]] = (
-        json.loads((root / _RECORD).read_text("utf-8")) if (root / _RECORD).exists() else {}
-    )
+    record: dict[str, Any] = json.loads((root / _RECORD).read_text("utf-8")) if (root / _RECORD).exists() else {}
     passed = record.get(ring, {}).get("trees", {})
     now = trees_now(judged_paths(root)[ring], root)
     return [path for path, tree in now.items() if tree is None or passed.get(path) != tree]
 
 
-def note(ring: str, root: Path = _ROOT) -> None:
-    """Write down that the ring's truths have passed on what is checked out.
+def note(ring: str, again: Sequence[str] = (), root: Path = _ROOT) -> None:
+    """Write down that the ring's truths have passed on what is checked out, some only when they ran again.
 
     Raises:
         UncommittedChangeError: A judged path was changed and not committed.
@@ -58,7 +58,11 @@ def note(ring: str, root: Path = _ROOT) -> None:
     if status := _git(root, "status", "--porcelain", "--", *paths):
         raise UncommittedChangeError(status)
     record = json.loads((root / _RECORD).read_text("utf-8")) if (root / _RECORD).exists() else {}
-    record[ring] = {"passed": f"{datetime.now(UTC):%Y-%m-%d}", "trees": trees_now(paths, root)}
+    record[ring] = {
+        "passed": f"{datetime.now(UTC):%Y-%m-%d}",
+        "passed_again": sorted(again),
+        "trees": trees_now(paths, root),
+    }
     (root / _RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", "utf-8")
 
 
@@ -74,9 +78,9 @@ def main() -> None:
             lines = [ring for ring in judged_paths() if changed_paths(ring)]
         case ["changed"]:
             lines = [f"{ring}: {', '.join(paths)}" for ring in judged_paths() if (paths := changed_paths(ring))]
-        case ["note", ring]:
+        case ["note", ring, *again]:
             try:
-                note(ring)
+                note(ring, again)
             except UncommittedChangeError as error:
                 sys.exit(f"error: not noted that {ring} has passed, since not all of it is committed:\n{error}")
             return

@@ -348,6 +348,9 @@ def test_telephony_says_what_was_lost_first_of_all_kinds_that_lost_something() -
     assert answer.sentence.startswith("Host killed (qemu-tcg-paravirt net every 100ms): 0 of 400 registrations lost")
     assert "no-net every 100ms): 6 of 400 registrations lost, no phone was answered any more" in answer.lines[0]
     assert answer.because == ["there are fewer than 4 repetitions (1)"]
+    early = [telephony_cells.failover(silence_ns=None, fault_to_answer_ns=None)]
+    said = answer_of([telephony_cells.cell_of(GUEST, "register-failover", {"mode": "net"}, early)])
+    assert "all phones had registered before the guest ran again" in " ".join([said.sentence, *said.lines])
     quiet = answer_of([cell for cell in cells if cell.probe == "registration-rate"])
     assert quiet.sentence == "the most registrations a second without a failure: native 12,800/s"
 

@@ -136,7 +136,7 @@ class ScriptedPlatform:
         reader, writer = await asyncio.open_connection(sock=ours)
         agent = asyncio.create_task(self._serve(*await asyncio.open_connection(sock=theirs)))
         try:
-            connection = AgentConnection(reader, writer, peer=self.name)
+            connection = AgentConnection(reader, writer, peer=self.name, describe_end=_ended)
             hello = await connection.hello()
             yield ScriptedMachine(self, connection, request, hello, agent)
         finally:
@@ -283,6 +283,13 @@ class ScriptedPlatform:
         send(StreamEnd(trial=trial, stream=name, bytes=len(stream)))
 
 
+AGENT_ENDED = "the agent ended"
+
+
+async def _ended() -> str:
+    return AGENT_ENDED
+
+
 class ScriptedMachine:
     """A booted scripted agent."""
 
@@ -313,7 +320,7 @@ class ScriptedMachine:
         return NO_TSC_OFFSET
 
     def exit_reason(self) -> str | None:
-        return "the agent ended" if self.agent.done() else None
+        return AGENT_ENDED if self.agent.done() else None
 
     async def hypervisor_counters(self) -> CountersLook | Absent:
         self.counter_readings += 1

@@ -230,9 +230,10 @@ class Runner:
                         self._fail(boot, cell, failure, folder, started)
                         continue
                     reason = machine.end()
+                    # Where its channel closed, the error tells already how it ended.
                     lost = (
                         failure
-                        if reason is None
+                        if reason is None or reason in error.message
                         else failure.model_copy(update={"message": f"{error.message} ({reason})"})
                     )
                 else:

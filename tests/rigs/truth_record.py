@@ -4,8 +4,9 @@
 (``tests/truth.toml``) in ``tests/truth_record.json``. While these ids stay the same its truths need not be asked again:
 a fresh clone knows nothing else of what changed.
 
-``python tests/rigs/truth_record.py rings|due|changed|note RING [AGAIN...]`` prints the rings, those that are due, and
-what changed of these; ``note`` writes down that a ring has passed, and which of its tests only when they ran again.
+``python tests/rigs/truth_record.py rings|due|changed|minutes RING|note RING MINUTES [AGAIN...]`` prints the rings, those
+that are due, what changed of these, and how long a ring took when it passed; ``note`` writes down that it has passed,
+how long it took, and which of its tests passed only when they ran again.
 """
 
 import json
@@ -42,13 +43,17 @@ def trees_now(paths: list[str], root: Path = _ROOT) -> Trees:
 
 def changed_paths(ring: str, root: Path = _ROOT) -> list[str]:
     """Give the paths that differ from those of the ring's last success, all of them where it has none."""
-    record: dict[str, Any] = json.loads((root / _RECORD).read_text("utf-8")) if (root / _RECORD).exists() else {}
-    passed = record.get(ring, {}).get("trees", {})
+    passed = _record(root).get(ring, {}).get("trees", {})
     now = trees_now(judged_paths(root)[ring], root)
     return [path for path, tree in now.items() if tree is None or passed.get(path) != tree]
 
 
-def note(ring: str, again: Sequence[str] = (), root: Path = _ROOT) -> None:
+def minutes(ring: str, root: Path = _ROOT) -> int:
+    """Give how many minutes the ring's truths took when they last passed, 0 where that is not known."""
+    return int(_record(root).get(ring, {}).get("minutes", 0))
+
+
+def note(ring: str, took_minutes: int, again: Sequence[str] = (), root: Path = _ROOT) -> None:
     """Write down that the ring's truths have passed on what is checked out, some only when they ran again.
 
     Raises:
@@ -57,13 +62,19 @@ def note(ring: str, again: Sequence[str] = (), root: Path = _ROOT) -> None:
     paths = judged_paths(root)[ring]
     if status := _git(root, "status", "--porcelain", "--", *paths):
         raise UncommittedChangeError(status)
-    record = json.loads((root / _RECORD).read_text("utf-8")) if (root / _RECORD).exists() else {}
+    record = _record(root)
     record[ring] = {
+        "minutes": took_minutes,
         "passed": f"{datetime.now(UTC):%Y-%m-%d}",
         "passed_again": sorted(again),
         "trees": trees_now(paths, root),
     }
     (root / _RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", "utf-8")
+
+
+def _record(root: Path) -> dict[str, Any]:
+    path = root / _RECORD
+    return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
 
 
 def _git(root: Path, *arguments: str) -> str:
@@ -78,9 +89,11 @@ def main() -> None:
             lines = [ring for ring in judged_paths() if changed_paths(ring)]
         case ["changed"]:
             lines = [f"{ring}: {', '.join(paths)}" for ring in judged_paths() if (paths := changed_paths(ring))]
-        case ["note", ring, *again]:
+        case ["minutes", ring]:
+            lines = [str(minutes(ring))]
+        case ["note", ring, took_minutes, *again]:
             try:
-                note(ring, again)
+                note(ring, int(took_minutes), again)
             except UncommittedChangeError as error:
                 sys.exit(f"error: not noted that {ring} has passed, since not all of it is committed:\n{error}")
             return

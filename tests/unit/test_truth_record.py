@@ -39,7 +39,7 @@ def test_what_never_passed_is_due(repository: Path) -> None:
 
 
 def test_what_passed_is_due_again_only_when_a_judged_path_changes(repository: Path) -> None:
-    truth_record.note("guest", root=repository)
+    truth_record.note("guest", 23, root=repository)
     (repository / "other/file").write_text("changed")
     _commit(repository)
     assert truth_record.changed_paths("guest", repository) == []
@@ -49,22 +49,28 @@ def test_what_passed_is_due_again_only_when_a_judged_path_changes(repository: Pa
 
 
 def test_what_passed_only_again_is_named(repository: Path) -> None:
-    truth_record.note("guest", ["tests/guest/test_b.py::test_two", "tests/guest/test_a.py::test_one"], repository)
+    truth_record.note("guest", 23, ["tests/guest/test_b.py::test_two", "tests/guest/test_a.py::test_one"], repository)
     record = json.loads((repository / "tests/truth_record.json").read_text())
     assert record["guest"]["passed_again"] == ["tests/guest/test_a.py::test_one", "tests/guest/test_b.py::test_two"]
+
+
+def test_how_long_a_ring_took_is_known_once_it_has_passed(repository: Path) -> None:
+    assert truth_record.minutes("guest", repository) == 0
+    truth_record.note("guest", 23, root=repository)
+    assert truth_record.minutes("guest", repository) == 23
 
 
 def test_a_path_that_is_gone_is_due(repository: Path) -> None:
     _git(repository, "rm", "-r", "--quiet", "rigs")
     _commit(repository)
-    truth_record.note("guest", root=repository)
+    truth_record.note("guest", 23, root=repository)
     assert truth_record.changed_paths("guest", repository) == ["rigs"]
 
 
 def test_what_is_not_committed_is_not_noted(repository: Path) -> None:
     (repository / "probe/file").write_text("changed")
     with pytest.raises(truth_record.UncommittedChangeError, match="probe/file"):
-        truth_record.note("guest", root=repository)
+        truth_record.note("guest", 23, root=repository)
 
 
 def test_every_judged_path_is_there() -> None:

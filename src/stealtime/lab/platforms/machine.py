@@ -1,5 +1,6 @@
 """A booted machine of any platform, and its boot up to the agent's first message."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -95,24 +96,44 @@ async def await_agent(
 ) -> AgentHello:
     """Wait until the agent of a machine that is coming up says hello.
 
+    Args:
+        logs: Where to look for the reason of a failure, the console first.
+
     Raises:
         MachineError: It said nothing in time, or it ended.
         StealtimeError: The agent is of another version.
     """
     started = time.monotonic()
+    hello = asyncio.create_task(connection.hello(request.boot_timeout_s))
     try:
-        return await connection.hello(request.boot_timeout_s)
-    except StealtimeError as error:
-        elapsed_s = time.monotonic() - started
-        log = next((log for log in logs if read_tail(log)), logs[0])
-        if await process.wait(0.2 if elapsed_s >= request.boot_timeout_s else _EXIT_PATIENCE_S):
-            what = f"{platform} ended {elapsed_s:.1f} s after its start ({process.exit_text()}); {log_tail(log)}"
-        elif elapsed_s >= request.boot_timeout_s:
-            what = f"{platform} did not reach its agent within {request.boot_timeout_s:.3g} s; {log_tail(log)}"
-        else:
-            raise
-        hint = f"see {log.name}; another kernel can be named with --kernel"
-        raise MachineError(what, hint=hint, serial_tail=read_tail(log)) from error
+        await _refuse_silence(platform, hello, logs[0], request.silence_timeout_s)
+        try:
+            return await hello
+        except StealtimeError as error:
+            elapsed_s = time.monotonic() - started
+            log = next((log for log in logs if read_tail(log)), logs[0])
+            if await process.wait(0.2 if elapsed_s >= request.boot_timeout_s else _EXIT_PATIENCE_S):
+                what = f"{platform} ended {elapsed_s:.1f} s after its start ({process.exit_text()}); {log_tail(log)}"
+            elif elapsed_s >= request.boot_timeout_s:
+                what = f"{platform} did not reach its agent within {request.boot_timeout_s:.3g} s; {log_tail(log)}"
+            else:
+                raise
+            hint = f"see {log.name}; another kernel can be named with --kernel"
+            raise MachineError(what, hint=hint, serial_tail=read_tail(log)) from error
+    finally:
+        hello.cancel()
+
+
+async def _refuse_silence(
+    platform: str, hello: asyncio.Task[AgentHello], console: Path, timeout_s: float | None
+) -> None:
+    """Raise a MachineError where the kernel of a guest has not said a word by then, and need not be waited for."""
+    if timeout_s is None:
+        return
+    await asyncio.wait({hello}, timeout=timeout_s)
+    if not hello.done() and not read_tail(console):
+        what = f"the kernel of {platform} did not begin to boot within {timeout_s:.3g} s; {log_tail(console)}"
+        raise MachineError(what, hint=f"see {console.name}; another kernel can be named with --kernel")
 
 
 async def end_machine(connection: AgentConnection, process: GuestProcess, *, graceful: bool) -> None:

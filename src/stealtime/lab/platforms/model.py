@@ -52,6 +52,8 @@ class MachineRequest:
     kernel: str = "rt"
     """``rt``, ``rt-new``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
     boot_timeout_s: float = 60.0
+    silence_timeout_s: float | None = None
+    """How long the console of a guest that tells all on it may stay empty; None for as long as it boots."""
     lost_after_s: float | None = None
     """Over ssh: how long a host that answers nothing is waited for while it measures; None for as long as it takes."""
 

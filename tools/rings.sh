@@ -5,9 +5,19 @@
 failures=$logs/failures
 passed_again=$logs/passed-again
 
+# A line for each part of the whole: how long it took.
+phases=$logs/phases
+
+# phase NAME: names what follows; without a name, ends what went before.
+phase() {
+    [[ -z ${phase_name:-} ]] || printf '%4d s  %s\n' $((SECONDS - phase_begun_s)) "$phase_name" >>"$phases"
+    phase_name=${1:-} phase_begun_s=$SECONDS
+}
+
 # begin_rings: forgets what other runs have left.
 begin_rings() {
     mkdir -p "$logs"
+    : >"$phases"
     rm -f "$logs"/pytest-*.log "$logs"/cargo-*.log "$logs"/durations-*
     : >"$failures"
     : >"$passed_again"
@@ -25,7 +35,7 @@ failed() {
 }
 
 # Of one ring; more are no accident. But one machine is shared by all that ask of KVM, and they fail together.
-declare -A most_again=([guest]=5 [protect]=5 [kvm]=40 [unit]=0)
+declare -A most_again=([beside]=5 [guest]=5 [protect]=5 [kvm]=40 [unit]=0)
 # The only layer that repeats anything: no test and no rig measures again by itself.
 repetitions=2
 # What is lost once is lost: nothing that protects has a second chance, unless the emulated machine itself has ended:
@@ -76,6 +86,7 @@ count_of() {
 # end_rings: prints what ran again, what took longest and the counts; its status tells whether all is well.
 end_rings() {
     local log
+    phase
     for log in "$logs"/pytest-*.log; do
         case $log in
             # Only closing lines are in there.
@@ -91,6 +102,8 @@ end_rings() {
         awk '/^ +Running / { program = $2 == "unittests" ? "unittests " $NF : $2 }
              / finished in / { print $NF, "cargo", program }' "$logs"/cargo-*.log 2>/dev/null
     } | sort -rn | head -n 10
+    printf '\nhow long it took:\n'
+    cat "$phases"
     [[ ! -s "$passed_again" ]] || sed 's/^/failed, and passed when run again: /' "$passed_again"
     [[ ! -s "$logs/cargo-count" ]] || count_of cargo "$logs/cargo-count" ignored
     count_of pytest "$logs/pytest-count" skipped

@@ -13,24 +13,28 @@ members=(--bins --test all --test clusters --test registers)
 mapfile -t tests < <(cargo metadata --no-deps --format-version 1 |
     .venv/bin/python tests/rigs/cargo_tests.py "${members[@]}")
 others=(--lib "${tests[@]}")
+# The profile uses what set-up has built (Cargo.toml).
+every=(--workspace --locked --profile bench)
 # cargo_tests NAME SELECTION... -- ARGUMENTS...: runs tests of Rust; what they print is shown where one fails.
 cargo_tests() {
     local name=$1
     shift
-    if ! cargo test --workspace --locked --no-fail-fast "$@" --show-output >"$logs/cargo-$name.log" 2>&1; then
+    if ! cargo test "${every[@]}" --no-fail-fast "$@" --show-output >"$logs/cargo-$name.log" 2>&1; then
         echo "cargo" >>"$failures"
         cat "$logs/cargo-$name.log"
     fi
 }
 build_tests() {
-    cargo test --workspace --locked --no-run "${members[@]}" && cargo test --workspace --locked --no-run "${others[@]}"
+    cargo test "${every[@]}" --no-run "${members[@]}" && cargo test "${every[@]}" --no-run "${others[@]}"
 }
 
 # What only builds takes the time that nobody else wants, from now until it is asked for: then it says why it failed.
-chrt --idle 0 bash -c "$(declare -p members others); $(declare -f build_tests); build_tests" >/dev/null 2>&1 &
+chrt --idle 0 bash -c "$(declare -p every members others); $(declare -f build_tests); build_tests" >/dev/null 2>&1 &
 building=$!
+phase "Debian packages for tests"
 tools/packages.sh test || { kill "$building"; exit 2; }
 
+phase "kvm, unit, browser, wheel"
 # The times of machines under KVM mean nothing here, and they leave half of both CPUs idle: what measures nothing runs
 # beside them.
 ring kvm -m "not truth and not by_request" tests/kvm >"$logs/kvm-ring.log" 2>&1 &
@@ -48,6 +52,7 @@ wait "$kvm"
 cat "$logs/kvm-ring.log"
 wait "$fetch"
 
+phase "the rest of building, and Rust"
 step "build the Rust tests" build_tests || echo cargo >>"$failures"
 cargo_tests members "${members[@]}" -- --test-threads=8 &
 running=$!
@@ -62,8 +67,12 @@ for log in "$logs"/cargo-{members,others}.log; do
     grep -q '^test result: ' "$log" || echo cargo >>"$failures"
 done
 
-# What measures has the machine for itself; hosts that die wait for timeouts most of the time, so two of those tests run
-# at a time.
-ring guest -m "(guest or alone) and not truth" tests/guest tests/protect
-ring protect -m "not alone and not truth" --numprocesses=2 --dist=loadfile tests/protect
+# What measures has the machine for itself. Commands wait for what they start, and hosts that die for timeouts, most of
+# the time: so several of those tests run at a time.
+phase "guests: what runs beside others"
+ring beside -m "beside and not truth" --numprocesses=3 --dist=loadfile tests/guest
+phase "guests, and what of protection runs alone"
+ring guest -m "((guest and not beside) or alone) and not truth" tests/guest tests/protect
+phase "protection"
+ring protect -m "protect and not alone and not truth" --numprocesses=2 --dist=loadfile tests/protect
 end_rings

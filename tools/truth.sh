@@ -27,6 +27,7 @@ for ring in $rings; do
         not_judged+=("$ring: it took $lasts_min min when it last passed, $((TRUTH_MINUTES - SECONDS / 60)) min are left")
         continue
     fi
+    phase "truths of the ring $ring"
     begun_s=$SECONDS
     ring "$ring" -m "(truth or longer) and not by_request" "tests/$ring"
     took_min=$(((SECONDS - begun_s + 59) / 60))

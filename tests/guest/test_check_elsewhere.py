@@ -18,7 +18,7 @@ from stealtime.check.document import CheckDocument
 from stealtime.check.target import place_of
 from stealtime.vocabulary.errors import StealtimeError
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.beside]
 
 __all__ = ["server"]
 

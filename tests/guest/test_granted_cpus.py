@@ -17,7 +17,7 @@ from stealtime.lab.image.kernel import find_kernel
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.lab.platforms.qemu_program import find_qemu
 
-pytestmark = [pytest.mark.guest, needs_root]
+pytestmark = [pytest.mark.guest, pytest.mark.beside, needs_root]
 
 CPUSET = Path("/sys/fs/cgroup/cpuset")
 

@@ -14,7 +14,7 @@ from stealtime.lab.platforms.kvm_counters import CountersGained
 from stealtime.store.run import Run, Trial
 from stealtime.vocabulary.readings import Absent, Value
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.beside]
 
 UNDER_KVM = [name for name in NAMES if name.startswith("qemu-kvm-")]
 

@@ -21,7 +21,7 @@ import pytest
 
 from stealtime.store.run import Run, Trial
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.beside]
 
 STEALTIME = str(Path(sys.executable).parent / "stealtime")
 IS_LONG = bool(os.environ.get("STEALTIME_LONG_TRIALS"))

@@ -22,7 +22,7 @@ from stealtime.studies.latency.attribution.attribute import attribute_trial
 from stealtime.studies.latency.attribution.not_attributed import NotAttributed
 from stealtime.vocabulary.readings import Absent, Value
 
-pytestmark = [pytest.mark.guest, needs_root]
+pytestmark = [pytest.mark.guest, pytest.mark.beside, needs_root]
 
 IN_A_NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 ANOTHER_TIME = ("unshare", "--time", "--boottime", "100000")

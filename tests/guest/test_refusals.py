@@ -13,7 +13,7 @@ import stealtime
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.wire.message import PROTOCOL_VERSION
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.beside]
 
 STEALTIME = str(Path(sys.executable).parent / "stealtime")
 TIMEOUT_S = 120

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from fabricated_kernel import write_panicking_kernel
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.beside]
 
 STEALTIME = str(Path(sys.executable).parent / "stealtime")
 PLATFORMS = ("--platform", "native,uml")

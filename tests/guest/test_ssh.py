@@ -18,7 +18,7 @@ from stealtime.lab.platforms.ssh import SshPlatform
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import RunTrial, TickProbe
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.beside]
 
 CPUS = sorted(os.sched_getaffinity(0))
 

@@ -7,7 +7,7 @@ from machines import needs_root
 from truth import IN_FULL, some_of
 from tutorials import Tutorial, follow
 
-pytestmark = [pytest.mark.guest, pytest.mark.longer, needs_root]
+pytestmark = [pytest.mark.guest, pytest.mark.beside, pytest.mark.longer, needs_root]
 
 SET_UP = {"make setup": "true"}
 """Whoever runs tests has done so."""

@@ -10,7 +10,7 @@ from ordinary_user import OrdinaryUser
 
 from stealtime.vocabulary.errors import WHAT_WORKS_HINT
 
-pytestmark = [pytest.mark.guest, needs_root]
+pytestmark = [pytest.mark.guest, pytest.mark.beside, needs_root]
 
 STEALTIME = (sys.executable, "-c", "from stealtime.start import main; main()")
 ALWAYS = {"runs", "guests", "blackout"}

@@ -100,7 +100,8 @@ def comparing_program() -> Path:
     cargo = shutil.which("cargo", path=f"{Path.home() / '.cargo/bin'}:/usr/local/bin:/usr/bin")
     if cargo is None:
         pytest.skip("cargo is not installed")
-    argv = [cargo, "test", "--workspace", "--locked", "--test", "failover", "--no-run", "--message-format=json"]
+    argv = [cargo, "test", "--workspace", "--locked", "--profile", "bench"]
+    argv += ["--test", "failover", "--no-run", "--message-format=json"]
     built = subprocess.run(argv, cwd=_REPOSITORY, capture_output=True, text=True, check=True)
     messages = [json.loads(line) for line in built.stdout.splitlines()]
     (program,) = [

@@ -32,7 +32,8 @@ def test_no_page_is_missed_and_guests_go_on_in_their_standby() -> None:
     kernel = find_kernel("cloud")
     assert kernel.modules_folder is not None
     # As tools/test.sh has built them: with other packages or features cargo would build them once more.
-    argv = [cargo, "test", "--workspace", "--locked", "--test", "failover", "--", "--ignored", "--test-threads=2"]
+    argv = [cargo, "test", "--workspace", "--locked", "--profile", "bench"]
+    argv += ["--test", "failover", "--", "--ignored", "--test-threads=2"]
     # Few kernels have soft-dirty bits; the ring of KVM boots one that has.
     argv += ["--skip", "soft_dirty"]
     done = subprocess.run(

@@ -126,26 +126,50 @@ fn what_others_wrote_comes_from_the_registry_under_an_allowed_licence() {
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
-/// Set-up builds one program after the other: a crate with other features would be built once more.
+/// What cargo builds of others, and with which features.
+fn features(edges: &str, of: &[&str]) -> BTreeSet<(String, String)> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--offline", "--prefix", "none", "--no-dedupe", "--format", "{p}|{f}"])
+        .args(["--edges", edges])
+        .args(of)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().filter_map(|line| line.split_once('|')).map(|(name, has)| (name.to_owned(), has.to_owned())).collect()
+}
+
+/// Set-up builds one program after the other, and then tests: a crate with other features would be built once more.
 #[test]
-fn programs_build_what_they_share_with_the_same_features() {
-    let mut features: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+fn programs_and_tests_build_what_they_share_with_the_same_features() {
+    let mut built: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for program in ["stealtime-core", "stealtime-replicator", "stealtime-agent"] {
-        let output = Command::new(env!("CARGO"))
-            .args(["tree", "--locked", "--offline", "--edges", "normal,build", "--prefix", "none", "--no-dedupe"])
-            .args(["--format", "{p}|{f}", "--package", program])
-            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        for line in String::from_utf8(output.stdout).unwrap().lines() {
-            let (name, has) = line.split_once('|').unwrap();
-            features.entry(name.to_owned()).or_default().insert(has.to_owned());
+        for (name, has) in features("normal,build", &["--package", program]) {
+            built.entry(name).or_default().insert(has);
         }
     }
-    assert!(features.len() > 100, "{features:?}");
-    features.retain(|_, has| has.len() > 1);
-    assert!(features.is_empty(), "name these features in crates/features/Cargo.toml: {features:#?}");
+    assert!(built.len() > 100, "{built:?}");
+    for (name, has) in features("normal,build,dev", &["--workspace"]) {
+        // With what tests want of it, a program would look at a clock that can be stopped.
+        let is_steered = name.starts_with("tokio ");
+        built.entry(name).and_modify(|known| known.extend((!is_steered).then_some(has)));
+    }
+    built.retain(|_, has| has.len() > 1);
+    assert!(built.is_empty(), "name these features in crates/features/Cargo.toml: {built:#?}");
+}
+
+/// A crate that is left out would be tested without its checks for overflow and assertions.
+#[test]
+fn each_crate_is_tested_with_its_checks() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    let manifest = fs::read_to_string(root).unwrap();
+    let (_, tested) = manifest.split_once("[profile.bench.package]").unwrap();
+    let checks = "debug-assertions = true, overflow-checks = true";
+    for (name, _) in MAY_USE {
+        let mut lines = tested.lines().filter(|line| line.starts_with(&format!("stealtime-{name} = ")));
+        assert!(lines.next().is_some_and(|line| line.contains(checks)), "stealtime-{name} in [profile.bench.package]");
+    }
 }
 
 #[test]

@@ -8,10 +8,10 @@ passed_again=$logs/passed-again
 # A line for each part of the whole: how long it took.
 phases=$logs/phases
 
-# phase NAME: names what follows; without a name, ends what went before.
+# phase NAME: names what follows, and notes what went before.
 phase() {
     [[ -z ${phase_name:-} ]] || printf '%4d s  %s\n' $((SECONDS - phase_begun_s)) "$phase_name" >>"$phases"
-    phase_name=${1:-} phase_begun_s=$SECONDS
+    phase_name=$1 phase_begun_s=$SECONDS
 }
 
 # begin_rings: forgets what other runs have left.
@@ -86,7 +86,7 @@ count_of() {
 # end_rings: prints what ran again, what took longest and the counts; its status tells whether all is well.
 end_rings() {
     local log
-    phase
+    phase "count"
     for log in "$logs"/pytest-*.log; do
         case $log in
             # Only closing lines are in there.

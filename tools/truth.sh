@@ -24,7 +24,7 @@ not_judged=()
 for ring in $rings; do
     lasts_min=$("${record[@]}" minutes "$ring")
     if [[ -n ${TRUTH_MINUTES:-} ]] && ((SECONDS / 60 + lasts_min > TRUTH_MINUTES)); then
-        not_judged+=("$ring: it took $lasts_min min when it last passed, $((TRUTH_MINUTES - SECONDS / 60)) min are left")
+        not_judged+=("$ring: it last took $lasts_min min, and $((TRUTH_MINUTES - SECONDS / 60)) are left")
         continue
     fi
     phase "truths of the ring $ring"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from machines import needs_root
+from ordinary_user import NOBODY, open_to_others
 
 import stealtime
 from stealtime.lab.platforms.agent_binary import find_agent
@@ -17,7 +18,6 @@ pytestmark = [pytest.mark.guest, pytest.mark.beside]
 
 STEALTIME = str(Path(sys.executable).parent / "stealtime")
 TIMEOUT_S = 120
-NOBODY = 65534
 
 # What a control plane asks of an agent binary: to restore, to guard a command, and to serve.
 OTHER_AGENT = """#!{python}
@@ -71,12 +71,9 @@ def test_without_root_what_can_be_measured_is_measured_and_the_rest_is_invalid(
 ) -> None:
     setpriv = shutil.which("setpriv")
     assert setpriv is not None, "setpriv is not installed: apt-get install util-linux"
-    # pytest's own folders are closed to others.
     home = tmp_path / "home"
-    home.mkdir()
-    for folder in (home, tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.geteuid() and folder.name.startswith(("pytest-", "test_", "home")):
-            folder.chmod(0o755)
+    home.mkdir(mode=0o755)
+    open_to_others(tmp_path)
     os.chown(home, user, user)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "STEALTIME_"))}
     environment = {**kept, "HOME": str(home), "TMPDIR": str(home)}

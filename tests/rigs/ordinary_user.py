@@ -14,6 +14,13 @@ ROOT = Path(__file__).parents[2]
 _PLAIN = f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups --inh-caps=-all --bounding-set=-all"
 
 
+def open_to_others(folder: Path) -> None:
+    """Let others into a folder of a test: pytest's own above it are closed, those of each of its workers too."""
+    for opened in (folder, *folder.parents):
+        if opened.stat().st_uid == os.geteuid() and opened.name.startswith(("pytest-", "popen-", "test_")):
+            opened.chmod(0o755)
+
+
 class OrdinaryUser:
     """Runs commands as nobody, with a home of their own.
 
@@ -26,9 +33,7 @@ class OrdinaryUser:
         self.home.mkdir()
         self._keep = folder / "keep"
         self._keep.mkdir()
-        for opened in (folder, *folder.parents):
-            if opened.stat().st_uid == os.geteuid() and opened.name.startswith(("pytest-", "test_")):
-                opened.chmod(0o755)
+        open_to_others(folder)
         os.chown(self.home, NOBODY, NOBODY)
 
     def run(self, *command: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:

@@ -4,9 +4,9 @@
 (``tests/truth.toml``) in ``tests/truth_record.json``. While these ids stay the same its truths need not be asked again:
 a fresh clone knows nothing else of what changed.
 
-``python tests/rigs/truth_record.py rings|due|changed|minutes RING|note RING MINUTES [AGAIN...]`` prints the rings, those
-that are due, what changed of these, and how long a ring took when it passed; ``note`` writes down that it has passed,
-how long it took, and which of its tests passed only when they ran again.
+``python tests/rigs/truth_record.py rings|due|changed|minutes RING|note RING MINUTES [AGAIN...]`` prints the rings,
+those that are due, what changed of these, and how long a ring took when it passed; ``note`` writes down that it has
+passed, how long it took, and which of its tests passed only when they ran again.
 """
 
 import json

@@ -60,7 +60,9 @@ async def test_a_guest_that_hangs_is_not_usable_because_of_its_last_line_and_is_
     assert "did not reach its agent within 8 s; its last line: Booting paravirtualized kernel" in first.reason
     assert "opens, but a guest does not boot under it" in first.reason
     assert "qemu-tcg" in (first.hint or "")
-    assert boots.requests[0].boot_timeout_s >= kvm_proof.LEAST_LIMIT_S
+    limit_s, silence_s = boots.requests[0].boot_timeout_s, boots.requests[0].silence_timeout_s
+    assert limit_s >= kvm_proof.LEAST_LIMIT_S
+    assert silence_s == limit_s / 4, "a kernel that boots speaks at once"
     assert await kvm_proof.prove(PARAVIRT, "7.2", boots.of) == first
     assert len(boots.requests) == 1, "the answer must be remembered"
     assert not boots.requests[0].folder.exists()

@@ -1,4 +1,4 @@
-"""A machine that comes up is waited for as long as it boots; one whose kernel says nothing is not, where that is asked."""
+"""A machine that comes up is waited for; one whose kernel says nothing is not, where that is asked."""
 
 import asyncio
 import sys
@@ -44,8 +44,9 @@ async def awaited(process: GuestProcess, folder: Path, said: str, silence_timeou
 
 
 async def test_whose_kernel_says_nothing_is_given_up(process: GuestProcess, tmp_path: Path) -> None:
-    with pytest.raises(MachineError, match="did not begin to boot within 0.01 s; nothing on its console") as caught:
+    with pytest.raises(MachineError, match="did not begin to boot within") as caught:
         await awaited(process, tmp_path, "", 0.01)
+    assert caught.value.message.endswith("within 0.01 s; nothing on its console")
     assert "--kernel" in (caught.value.hint or "")
 
 

@@ -50,7 +50,7 @@ def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the collector what lives as long as the session: looking through it took an eighth of the unit ring."""
+    """Spare the collector what lives as long as the session: looking through it took 8 % of the unit ring."""
     gc.collect()
     gc.freeze()
 

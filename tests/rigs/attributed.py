@@ -18,9 +18,10 @@ from stealtime.store.run import Run, Trial
 from stealtime.studies.latency.attribution.attribute import attribute_trial
 from stealtime.studies.latency.attribution.model import Cause, TrialAttribution
 
-LONG_NS = 1_000_000.0
-"""Samples longer than this are what the disturbances of these tests are made of. A translated loop also runs a third
-slower for 100 ms now and then; that is no stall and has no event."""
+LONG_NS = 2_000_000.0
+"""Samples longer than this are what the disturbances of these tests are made of: 3 ms and more. A translated loop also
+runs slower for 100 ms now and then, beside nobody: by a third, or on a slow host 1.3 to 1.7 ms longer (38 such samples
+in 4 s, of which 48 ms are unexplained, 2026-11-28). That is no stall and has no event."""
 
 OWN_NAMES = {"neighbour 1", "injection", "agent", "idle"}
 

@@ -4,8 +4,8 @@
 set -euo pipefail
 # It would call this script again.
 unset CARGO
-# Which Python asks does not matter to a module for all of them (abi3), but PyO3 and what uses it would be built anew for
-# each: set-up, the wheel's own environment, cargo's tests.
+# Which Python asks does not matter to a module for all of them (abi3), but PyO3 and what uses it would be built anew
+# for each: set-up, the wheel's own environment, cargo's tests.
 unset PYO3_PYTHON PYO3_ENVIRONMENT_SIGNATURE
 
 if [[ ${1:-} == build && " $* " == *" crates/agent/Cargo.toml "* ]]; then

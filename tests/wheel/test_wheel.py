@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 AGENT = f"stealtime-{VERSION}.data/scripts/stealtime-agent"
-AGENT_LIMIT_BYTES = 9 << 20
+AGENT_LIMIT_BYTES = 8 << 20
 """The agent is part of every guest's initramfs and is copied over ssh."""
 
 ELF_TYPE_DYNAMIC = 3

@@ -1,16 +1,22 @@
 """Tasks that start each other and threads of callbacks: published examples, and a simulation."""
 
+import math
 import random
+import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 from analysed_tasks import analysed, analysed_with_code, responses_ns
 from command import Command, make_command
-from starting_simulator import Part, play
+from starting_simulator import NO_KERNEL, Kernel, Part, play
 
+from stealtime.schedulability import analysis
 from stealtime.schedulability.analysis import analyze
 from stealtime.schedulability.chains import with_chains
+from stealtime.schedulability.margins import Margins
+from stealtime.schedulability.overheads import OverheadModel
 from stealtime.schedulability.question import Terms
 from stealtime.schedulability.task_file import ChainTable, TaskFile, TaskTable, read_task_file
 
@@ -77,7 +83,11 @@ def test_the_chain_of_ros_2_in_one_thread(stealtime: Command, tmp_path: Path) ->
     # comes after the planner has begun, which no callback interrupts; here that is one message of each, 12.6 ms.
     assert chain["age_ns"] == 493_600_000 + 200_000 + 12_600_000
     assert (chain["verdict"], code) == ("not schedulable", 3)
-    assert document["cpus"][0]["margin_because"] == "tasks start each other, on all CPUs together"
+    # Deadlines of 10 s are far; with 1.66 times the costs a CPU is full.
+    (cpu,) = document["cpus"]
+    utilization = sum(cost / period / 1_000 for _, cost, period, *_ in MOVE_BASE)
+    assert cpu["cost_factor"] == pytest.approx(1 / utilization, 1e-3)
+    assert cpu["margin_is_of_all_cpus"]
 
 
 # examples/tutorial.py of IDA-TUBS/pycpa (824e794), step 1: two chains over two CPUs and a bus, in ms here. The bus does
@@ -206,24 +216,50 @@ def _as_text(task: dict[str, Any]) -> dict[str, Any]:
     return {key: f"{value}ns" if key in times else value for key, value in task.items() if value != 0 or key == "cpu"}
 
 
-def judged_against_simulation(seeds: range) -> tuple[int, int, int]:
+def drawn_kernel(draw: random.Random) -> tuple[Kernel, Terms]:
+    """Draw what a kernel takes, and put it as the analysis takes it."""
+    scheduling, context_switch = draw.randint(0, 1), draw.randint(0, 1)
+    kernel = Kernel(
+        latency=draw.randint(0, 3),
+        release=draw.randint(0, 1),
+        section=scheduling + context_switch,
+        cache=draw.randint(0, 2),
+        tick=draw.randint(0, 1),
+        tick_period=draw.randint(15, 60),
+        request=draw.randint(0, 3),
+    )
+    charged = {
+        "event_latency": kernel.latency,
+        "release": kernel.release,
+        "scheduling": scheduling,
+        "context_switch": context_switch,
+        "tick": kernel.tick,
+        "inter_processor_interrupt": kernel.request,
+        "cache_preemption": kernel.cache,
+    }
+    points = {name: [(1, Fraction(ns))] for name, ns in charged.items()}
+    return kernel, Terms(overheads=OverheadModel("drawn", points, kernel.tick_period, is_constant=True))
+
+
+def judged_against_simulation(seeds: range, with_kernel: bool) -> tuple[int, int, int]:
     """Give how many bounds were looked at, how many were reached, and how many chains."""
     bounds = reached = chains = 0
     for seed in seeds:
         draw = random.Random(seed)  # noqa: S311 - the same again is what is wanted
         file, parts = drawn(draw)
+        kernel, terms = drawn_kernel(draw) if with_kernel else (NO_KERNEL, Terms())
         order = draw.sample(range(len(parts)), min(len(parts), draw.randint(1, 4)))
         names = [file.tasks[number].name for number in order]
         chain = ChainTable.model_construct(name="c", tasks=names, max_age=None, max_reaction=None)
         file = file.model_copy(update={"chains": [chain]})
-        document = with_chains(analyze(file, "drawn", Terms()), file, Terms())
+        document = with_chains(analyze(file, "drawn", terms), file, terms)
         found = {task.name: task.response_ns for cpu in document.cpus for task in cpu.tasks}
         for lazy in (False, True, True):
             moved = [
                 Part(**{**part.__dict__, "phase": 0 if not lazy and seed % 2 else draw.randint(0, part.period)})
                 for part in parts
             ]
-            seen = play(moved, order, 600, draw, lazy)
+            seen = play(moved, order, 600, draw, lazy, kernel)
             for task, response in zip(file.tasks, seen.responses, strict=True):
                 bound = found[task.name]
                 if bound is not None:
@@ -238,11 +274,18 @@ def judged_against_simulation(seeds: range) -> tuple[int, int, int]:
     return bounds, reached, chains
 
 
-def test_no_simulated_job_and_chain_takes_longer_than_its_bound() -> None:
-    bounds, reached, chains = judged_against_simulation(range(300))
-    assert bounds > 2_000
-    assert reached > 200
-    assert chains > 500
+@pytest.mark.parametrize(
+    ("sets", "with_kernel", "least_bounds", "least_reached"), [(250, False, 2_000, 200), (150, True, 1_000, 10)]
+)
+def test_no_simulated_job_and_chain_takes_longer_than_its_bound(
+    sets: int, with_kernel: bool, least_bounds: int, least_reached: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nobody asks for margins here, which take longer than the rest.
+    monkeypatch.setattr(analysis, "margins_together", lambda *_: Margins())
+    bounds, reached, chains = judged_against_simulation(range(sets), with_kernel)
+    assert bounds > least_bounds
+    assert reached > least_reached
+    assert chains > 2 * sets
 
 
 @pytest.mark.parametrize(
@@ -292,6 +335,56 @@ def test_a_chain_that_overloads_a_cpu_has_no_bound(stealtime: Command, tmp_path:
     assert by_name["T22"]["unbounded"]
     assert by_name["T32"]["response_ns"] is None
     assert by_name["T32"]["because"] == "T22 has no bound of its response, and starts others"
+
+
+def scaled(text: str, factor: Fraction) -> str:
+    def longer(cost: re.Match[str]) -> str:
+        return f'cost = "{math.ceil(int(cost[1]) * MS * factor)}ns"'
+
+    return re.sub(r'^cost = "(\d+)ms"', longer, text, flags=re.MULTILINE)
+
+
+def test_the_margin_is_the_edge_on_all_cpus(stealtime: Command, tmp_path: Path) -> None:
+    # With deadlines that are near, so that they and not full CPUs decide.
+    text = PYCPA.replace('deadline = "60ms"', 'deadline = "40ms"')
+    (tmp_path / "t.toml").write_text(text)
+    (tmp_path / "o.toml").write_text('release = "100us"\ninter_processor_interrupt = "50us"\n')
+    document = analysed(stealtime, "t.toml", "--overheads", "o.toml", "--least-budget", "4ms")
+    first, *others = document["cpus"]
+    factor, budget = first["cost_factor"], first["least_budget_ns"]
+    assert [(cpu["cost_factor"], cpu["least_budget_ns"]) for cpu in others] == [(factor, budget)] * 2
+    assert not first["cost_factor_is_lower_bound"]
+
+    def verdict(factor: Fraction, without: str = "") -> str:
+        (tmp_path / "s.toml").write_text(scaled(text, factor))
+        lines = (tmp_path / "o.toml").read_text().splitlines(keepends=True)
+        (tmp_path / "w.toml").write_text("".join(line for line in lines if not without or without not in line))
+        return str(analysed_with_code(stealtime, "s.toml", "--overheads", "w.toml")[0]["verdict"])
+
+    millionth = Fraction(1, 1_000_000)
+    edge = round(factor / millionth) * millionth
+    assert (verdict(edge), verdict(edge + millionth)) == ("schedulable", "not schedulable")
+    for one in first["overheads"]:
+        without = round(one["cost_factor_without"] / millionth) * millionth
+        found = [verdict(without + more, one["overhead"]) for more in (0, millionth)]
+        assert found == ["schedulable", "not schedulable"], one
+        assert without > edge
+    assert first["dominant_overhead"] == "release"
+    supplied = [
+        analysed_with_code(stealtime, "t.toml", "--overheads", "o.toml", "--supply", f"{ns}ns/4ms")[0]["verdict"]
+        for ns in (budget, budget - 1)
+    ]
+    assert supplied == ["schedulable", "not schedulable"]
+
+
+def test_a_margin_below_a_least_cost_is_a_lower_bound(stealtime: Command, tmp_path: Path) -> None:
+    # T11 takes 5 ms at least. Shorter than that, what it starts may come earlier, and wait for more.
+    (tmp_path / "t.toml").write_text(PYCPA.replace('deadline = "60ms"', 'deadline = "14ms"'))
+    document, code = analysed_with_code(stealtime, "t.toml")
+    assert code == 3
+    cpu = document["cpus"][0]
+    assert 0 < cpu["cost_factor"] < 1
+    assert cpu["cost_factor_is_lower_bound"]
 
 
 STARTED_EARLY = """

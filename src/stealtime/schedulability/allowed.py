@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from stealtime.schedulability.analysis import analyze, factor_of, judge, least_budget_of, margin_of
+from stealtime.schedulability.analysis import analyze, judge
 from stealtime.schedulability.document import AllowedDocument, AnalysisDocument
+from stealtime.schedulability.margins import factor_of, least_budget_of, margin_of
 from stealtime.schedulability.measured import MeasuredCondition, Statistic, overhead_models
 from stealtime.schedulability.overheads import OverheadModel
 from stealtime.schedulability.question import Terms, question_of

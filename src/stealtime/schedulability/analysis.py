@@ -1,13 +1,12 @@
 """From a task file to the document: each CPU is one question to the analysis."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from stealtime import _core
 from stealtime.schedulability import wording
-from stealtime.schedulability.blocking import levels_of_windows
 from stealtime.schedulability.document import (
     Accounting,
     AnalysisDocument,
@@ -20,10 +19,12 @@ from stealtime.schedulability.document import (
     Verdict,
 )
 from stealtime.schedulability.interference import charged_sources, interference_documents
+from stealtime.schedulability.margins import Margins, factor_of, levels_in, margins_of
 from stealtime.schedulability.overhead_remarks import remarks_at
 from stealtime.schedulability.question import Terms, question_of
 from stealtime.schedulability.reservation import ROOT_DOMAIN, Charged, Reservation
 from stealtime.schedulability.starts import Starts, find_starts, has_starts
+from stealtime.schedulability.starts_margin import margins_together
 from stealtime.schedulability.task_file import TaskFile, TaskTable
 from stealtime.schedulability.uncharged import Circumstances, not_charged
 from stealtime.vocabulary.errors import ExitCode, UsageError
@@ -31,8 +32,6 @@ from stealtime.vocabulary.quantities import format_duration
 
 if TYPE_CHECKING:
     from stealtime._core import QuestionDict
-
-Found = TypeVar("Found")
 
 _BOUNDS: dict[tuple[Policy, Accounting | None], str] = {
     ("fixed-priority", "job"): "response-time analysis with jitter, overheads charged per job (SchedCAT)",
@@ -59,9 +58,11 @@ def analyze(file: TaskFile, source: str, terms: Terms) -> AnalysisDocument:
     """
     refuse_reservations_under_edf(file, terms)
     overheads = terms.overheads.at(len(file.tasks))
-    starts = find_starts(file, terms, overheads) if has_starts(file) else None
+    together = None
+    if has_starts(file):
+        together = find_starts(file, terms, overheads), margins_together(file, terms, overheads)
     charged = {one.what: one for cpu in file.cpus() for one in charged_sources(terms, file.on(cpu))}
-    cpus = tuple(_cpu(file, cpu, terms, overheads, starts) for cpu in file.cpus())
+    cpus = tuple(_cpu(file, cpu, terms, overheads, together) for cpu in file.cpus())
     return AnalysisDocument(
         file=source,
         policy=terms.policy,
@@ -110,9 +111,6 @@ def _together(verdicts: Iterable[Verdict]) -> Verdict:
     return next(one for one in worst if one in found)
 
 
-STARTED = "tasks start each other, on all CPUs together"
-
-
 @dataclass(frozen=True)
 class Judged:
     """The answer for one CPU, without margins."""
@@ -124,29 +122,15 @@ class Judged:
     demand_because: str | None = None
 
 
-def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int], starts: Starts | None) -> CpuDocument:
+def _cpu(
+    file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int], together: tuple[Starts, Margins] | None
+) -> CpuDocument:
     tasks = file.ordered_for(cpu, terms.policy)
-    question = question_of(tasks, terms, overheads)
-    judged = judge(tasks, question, terms.policy) if starts is None else _started(tasks, starts)
-    reasons: list[str] = []
-
-    def known(compute: Callable[[], Found]) -> Found | None:
-        if starts is not None:
-            reasons.append(STARTED)
-            return None
-        try:
-            return compute()
-        except ValueError as error:
-            reasons.append(str(error))
-            return None
-
-    margin, is_largest = known(lambda: margin_of(tasks, question)) or (None, True)
-    influences = known(lambda: influences_of(tasks, question)) or []
-    period_ns = terms.budget_period_ns
-    # The supply that was given does not count: another one is sought.
-    budget = None if period_ns is None else known(lambda: least_budget_of(tasks, question, period_ns))
-    largest = max(influences, key=lambda one: one[2] or 0, default=None)
-    dominant = largest[0] if largest is not None and (largest[2] or 0) > (margin or 0) else None
+    if together is None:
+        question = question_of(tasks, terms, overheads)
+        judged, margins = judge(tasks, question, terms.policy), margins_of(tasks, question, terms.budget_period_ns)
+    else:
+        judged, margins = _started(tasks, together[0]), together[1]
     return CpuDocument(
         cpu=cpu,
         verdict=judged.verdict,
@@ -155,15 +139,16 @@ def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int], star
         tasks=judged.tasks,
         demand=judged.demand,
         demand_because=judged.demand_because,
-        cost_factor=factor_of(margin),
-        cost_factor_is_lower_bound=not is_largest,
+        cost_factor=factor_of(margins.millionths),
+        cost_factor_is_lower_bound=not margins.is_largest,
+        margin_is_of_all_cpus=together is not None,
         overheads=tuple(
             InfluenceDocument(overhead=name, overhead_ns=ns, cost_factor_without=factor_of(without))
-            for name, ns, without in influences
+            for name, ns, without in margins.influences
         ),
-        dominant_overhead=dominant,
-        least_budget_ns=budget,
-        margin_because=reasons[0] if reasons else None,
+        dominant_overhead=margins.dominant,
+        least_budget_ns=margins.least_budget_ns,
+        margin_because=margins.because,
     )
 
 
@@ -236,56 +221,6 @@ def _unsure_of_wakes(tasks: list[TaskTable], question: "QuestionDict") -> str | 
     if density <= 1:
         return None
     return f"{wakes}: all reservations together for {float(100 * density):.1f} % of the CPU"
-
-
-def levels_in(tasks: list[TaskTable], question: "QuestionDict") -> list[tuple[int, int]]:
-    """Give the blocking by length of the window of a question under EDF; none where no resource is shared."""
-    return levels_of_windows(tasks, dict(question["overheads"])) if question["policy"] == "edf" else []
-
-
-def margin_of(tasks: list[TaskTable], question: "QuestionDict") -> tuple[int | None, bool]:
-    """Find the largest factor of all costs in millionths, None for not even 0, and whether a larger one surely fails.
-
-    Raises:
-        ValueError: It is not judged; the message says why.
-    """
-    _refuse_reservations(tasks)
-    levels = levels_in(tasks, question)
-    return _core.blocked_cost_margin(question, levels) if levels else _core.cost_margin_and_edge(question)
-
-
-def influences_of(tasks: list[TaskTable], question: "QuestionDict") -> list[tuple[str, int, int | None]]:
-    """Give each overhead that is not 0: its name, its ns, and the margin if it alone were 0.
-
-    Raises:
-        ValueError: As :func:`margin_of`.
-    """
-    _refuse_reservations(tasks)
-    if not levels_in(tasks, question):
-        return _core.overhead_influences(question)
-    present = [(name, ns) for name, ns in question["overheads"] if ns > 0]
-    found = []
-    for name, ns in present:
-        without: QuestionDict = {**question, "overheads": [one for one in present if one[0] != name]}
-        found.append((name, ns, margin_of(tasks, without)[0]))
-    return found
-
-
-def least_budget_of(tasks: list[TaskTable], question: "QuestionDict", period_ns: int) -> int | None:
-    """Find the smallest budget in ns of a periodic resource; None: the whole CPU is not enough.
-
-    Raises:
-        ValueError: As :func:`margin_of`.
-    """
-    _refuse_reservations(tasks)
-    if levels_in(tasks, question):
-        raise ValueError("with blocking under EDF the smallest budget is not searched for")
-    return _core.least_budget(question, period_ns)
-
-
-def _refuse_reservations(tasks: list[TaskTable]) -> None:
-    if any(task.reservation is not None for task in tasks):
-        raise ValueError("reservations do not grow with the costs")
 
 
 def _blocked(tasks: list[TaskTable], question: "QuestionDict", without: Judged) -> Judged:
@@ -402,7 +337,3 @@ def _window(window_ns: int, demand_ns: int, service_ns: int) -> DemandDocument:
 def _unjudged(task: TaskTable) -> TaskDocument:
     document = _task(task, (None, 0, None))
     return document.model_copy(update={"at_least_ns": None, "verdict": None})
-
-
-def factor_of(millionths: int | None) -> float | None:
-    return None if millionths is None else millionths / _core.PARTS_PER_MILLION

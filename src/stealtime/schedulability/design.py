@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stealtime import _core
-from stealtime.schedulability.analysis import levels_in
 from stealtime.schedulability.document import AnalysisDocument, AssignmentDocument, CpuDocument, TaskDocument
+from stealtime.schedulability.margins import levels_in
 from stealtime.schedulability.question import Terms, question_of
 from stealtime.schedulability.starts import refuse_starts
 from stealtime.schedulability.task_file import HIGHEST_PRIORITY, TaskFile, TaskTable

@@ -118,6 +118,8 @@ class CpuDocument(Model):
     none, or it is not judged."""
     cost_factor_is_lower_bound: bool = False
     """With a larger factor it is not known: the analysis then ends without a verdict."""
+    margin_is_of_all_cpus: bool = False
+    """Factors and budget are of all CPUs together, as tasks start each other."""
     overheads: tuple[InfluenceDocument, ...]
     dominant_overhead: str | None
     """The one without which the margin is largest; null where none takes anything."""

@@ -81,17 +81,49 @@ def find_starts(file: TaskFile, terms: Terms, overheads: dict[str, int]) -> Star
     latest: dict[str, int] = {}
     for _ in range(MOST_ROUNDS):
         try:
-            rows = {name: row for cpu in file.cpus() for name, row in chains.rows_of(cpu, latest).items()}
+            rows = chains.round(latest)
         except ValueError as error:
             return chains.without_end(latest, {}, str(error))
         unbounded = next((name for name, (bound, _, _) in rows.items() if bound is None and chains.starts(name)), None)
         if unbounded is not None:
             return chains.without_end(latest, rows, f"{unbounded} has no bound of its response, and starts others")
-        bounds = {name: bound for name, (bound, _, _) in rows.items() if bound is not None}
-        if all(bounds.get(name) == latest.get(name) for name in chains.starting):
+        bounds = _bounds(rows)
+        if chains.is_settled(bounds, latest):
             return Starts(rows, {name: sum(chains.ready(name, latest)) for name in chains.started})
         latest = bounds
-    return chains.without_end(latest, {}, f"no end was found in {MOST_ROUNDS} rounds over all CPUs")
+    return chains.without_end(latest, {}, _no_end())
+
+
+def meets_deadlines(file: TaskFile, terms: Terms, overheads: dict[str, int]) -> bool:
+    """Tell whether every task has a bound within its deadline. Ends as soon as one has not: bounds only grow.
+
+    Raises:
+        ValueError: It is not known; the message says why.
+    """
+    chains = _Chains(file, terms, overheads)
+    latest: dict[str, int] = {}
+    for _ in range(MOST_ROUNDS):
+        rows = chains.round(latest)
+        for task in file.tasks:
+            bound, at_least, reason = rows[task.name]
+            is_overloaded, because = reason or (False, "")
+            if is_overloaded or max(at_least, bound or 0) > task.deadline_ns:
+                return False
+            if bound is None:
+                raise ValueError(f"{task.name}: {because}")
+        bounds = _bounds(rows)
+        if chains.is_settled(bounds, latest):
+            return True
+        latest = bounds
+    raise ValueError(_no_end())
+
+
+def _bounds(rows: dict[str, Row]) -> dict[str, int]:
+    return {name: bound for name, (bound, _, _) in rows.items() if bound is not None}
+
+
+def _no_end() -> str:
+    return f"no end was found in {MOST_ROUNDS} rounds over all CPUs"
 
 
 class _Chains:
@@ -101,19 +133,33 @@ class _Chains:
         self._file, self._terms, self._overheads = file, terms, overheads
         self._by_name = {task.name: task for task in file.tasks}
         self.started = [task.name for task in file.tasks if task.after is not None]
-        self.starting = {task.after for task in file.tasks if task.after is not None}
+        self._starting = {task.after for task in file.tasks if task.after is not None}
+        self._known: dict[int, tuple[list[TaskTable], dict[str, Row]]] = {}
+        """By CPU: what its last analysis was of, and what it found. In most rounds most CPUs stay as they are."""
 
     def starts(self, name: str) -> bool:
-        return name in self.starting
+        return name in self._starting
 
-    def rows_of(self, cpu: int, latest: dict[str, int]) -> dict[str, Row]:
-        """Analyse a CPU under what is known of the ends of the tasks that start its own.
+    def is_settled(self, bounds: dict[str, int], latest: dict[str, int]) -> bool:
+        """Tell whether another round would find the same."""
+        return all(bounds.get(name) == latest.get(name) for name in self._starting)
+
+    def round(self, latest: dict[str, int]) -> dict[str, Row]:
+        """Analyse all CPUs under what is known of the ends of the tasks that start others.
 
         Raises:
             ValueError: A time is beyond all numbers.
         """
-        tasks = self._file.on(cpu)
-        arriving = [self._as_it_arrives(task, latest) for task in tasks]
+        found: dict[str, Row] = {}
+        for cpu in self._file.cpus():
+            arriving = [self._as_it_arrives(task, latest) for task in self._file.on(cpu)]
+            known = self._known.get(cpu)
+            if known is None or known[0] != arriving:
+                known = self._known[cpu] = (arriving, self._rows_of(self._file.on(cpu), arriving))
+            found |= known[1]
+        return found
+
+    def _rows_of(self, tasks: list[TaskTable], arriving: list[TaskTable]) -> dict[str, Row]:
         question = question_of(arriving, self._terms, self._overheads)
         rows = _core.analyze_tasks(question)["responses"] or []
         found: dict[str, Row] = {}

@@ -136,7 +136,8 @@ def _lines(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
         percent = (cpu.cost_factor - 1) * 100
         word = f"may grow by {percent:.1f} %" if percent >= 0 else f"must shrink by {-percent:.1f} %"
         more = "; of larger factors it is not known" if cpu.cost_factor_is_lower_bound else ""
-        yield f"margin: all costs {word} (factor {cpu.cost_factor:.4f}){more}"
+        where = " of all CPUs" if cpu.margin_is_of_all_cpus else ""
+        yield f"margin: all costs{where} {word} (factor {cpu.cost_factor:.4f}){more}"
     for one in cpu.overheads:
         name = one.overhead.replace("_", " ")
         factor = "no margin even" if one.cost_factor_without is None else f"factor {one.cost_factor_without:.4f}"

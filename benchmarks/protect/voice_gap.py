@@ -35,7 +35,7 @@ from stealtime.hosts.namespace_testbed import NamespaceTestbed, other
 from stealtime.protect.programs import REPLICATOR_VARIABLE, find_replicator
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.calls.measuring import make_calls
-from stealtime.studies.telephony.calls.numbers import CallNumbers
+from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.place.guest import GuestPlace
 
 _BEFORE_S = 0.8
@@ -87,7 +87,7 @@ def fail_over(testbed: NamespaceTestbed, place: GuestPlace, calls: int, build: B
         faults.append(place.kill_host())
 
     with tempfile.TemporaryDirectory() as folder, FrameTap(testbed.laboratory, survivor) as tap:
-        voice = make_calls(place, CallNumbers(calls), _BEFORE_S + _AFTER_S, Path(folder), meanwhile=fault).voice
+        voice = make_calls(place, CallPlan(calls), _BEFORE_S + _AFTER_S, Path(folder), meanwhile=fault).voice
     struck, silence_ns, began_ns = faults[0], voice.silence_ns, voice.silence_began_ns
     assert silence_ns is not None
     assert began_ns is not None

@@ -14,7 +14,7 @@ from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed, other
 from stealtime.studies.telephony.calls.measuring import make_calls
-from stealtime.studies.telephony.calls.numbers import CallNumbers
+from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace, store_node
 from stealtime.studies.telephony.registrations.failover import fail_over
@@ -64,7 +64,7 @@ def test_replicated_servers_keep_registrations_and_calls_and_are_whole_again(
         time.sleep(_BEFORE_S)
         faults.append(place.kill_host())
 
-    made = make_calls(place, CallNumbers(_CALLS), 2 * _BEFORE_S + _AFTER_S, tmp_path, meanwhile=fault)
+    made = make_calls(place, CallPlan(_CALLS), 2 * _BEFORE_S + _AFTER_S, tmp_path, meanwhile=fault)
     assert faults[0].died == other(first)
     assert made.dialogues.answered == made.dialogues.ended == _CALLS
     assert made.voice.silence_ns is not None

@@ -92,7 +92,7 @@ def test_sipp_counts_what_is_on_the_wire(native: NativePlace) -> None:
 
 def test_sessions_are_established_and_ended_as_on_the_wire(native: NativePlace) -> None:
     with Capture(native.laboratory) as capture:
-        tried = attempt_sessions(native, 20, 1, native.laboratory.folder / fresh_names())
+        tried = attempt_sessions(native, "udp", 20, 1, native.laboratory.folder / fresh_names())
     assert (tried.sent, tried.acknowledged, tried.retransmissions, tried.failure) == (20, 20, 0, None)
     # Each request passes from the caller to the server, and from it to the phone.
     assert {name: capture.counts[name] for name in ("INVITE", "ACK", "BYE")} == {"INVITE": 40, "ACK": 40, "BYE": 40}

@@ -13,7 +13,7 @@ from two_hosts import laboratory_or_skip
 from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.namespace_testbed import STANDBY, NamespaceTestbed
 from stealtime.studies.telephony.calls.dialogues import CallSignalling
-from stealtime.studies.telephony.calls.numbers import CallNumbers
+from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, laboratory_fronts
 from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
 from stealtime.studies.telephony.registrations.two_stages import fail_over_of_several
@@ -82,8 +82,8 @@ def test_a_primary_is_added_and_another_one_dies_and_nobody_is_lost(place: TwoSt
 
 @pytest.mark.truth
 def test_phones_of_one_primary_call_those_of_another(place: TwoStagePlace, tmp_path: Path) -> None:
-    numbers = CallNumbers(_CALLS)
-    with CallSignalling(place.client, place.address, numbers, tmp_path) as signalling:
+    plan = CallPlan(_CALLS)
+    with CallSignalling(place.client, place.address, plan, tmp_path) as signalling:
         signalling.register()
         answers = signalling.call(_HOLD_S)
         made = signalling.end()

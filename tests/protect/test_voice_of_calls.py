@@ -17,7 +17,7 @@ from two_hosts import laboratory_or_skip
 from stealtime.hosts.laboratory import CLIENT, Laboratory
 from stealtime.studies.telephony.calls.dialogues import CALLERS_PORT, PHONES_PORT
 from stealtime.studies.telephony.calls.measuring import make_calls
-from stealtime.studies.telephony.calls.numbers import CallNumbers
+from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relays import Destinations
 from stealtime.studies.telephony.calls.results import Dialogues, Spread
 from stealtime.studies.telephony.place.native import NativePlace
@@ -58,7 +58,7 @@ def test_known_loss_and_delay_of_one_direction_are_found_and_a_capture_agrees(
         return replace(destinations, of_callers=[f"{address}:{_FIRST_PORT + 2 * call}" for call in range(_CALLS)])
 
     with MediaTap(laboratory) as tap:
-        measured = make_calls(place, CallNumbers(_CALLS), _VOICE_S, tmp_path, redirect=redirect)
+        measured = make_calls(place, CallPlan(_CALLS), _VOICE_S, tmp_path, redirect=redirect)
     did = json.loads(harming[0].communicate(timeout=10)[0])
     datagrams = tap.datagrams()
 
@@ -78,7 +78,7 @@ def test_known_loss_and_delay_of_one_direction_are_found_and_a_capture_agrees(
     assert (voice.duplicated, sum(stream.received for stream in voice.each)) == (0, voice.received)
     assert measured.used.server_ns > 0
 
-    captured = captured_directions(datagrams, place.media_address, CallNumbers(_CALLS))
+    captured = captured_directions(datagrams, place.media_address, CallPlan(_CALLS))
     for direction in voice.directions:
         on_wire = captured[direction.towards]
         on_its_way = direction.sent - (did["dropped"] if direction.towards == "phones" else 0)

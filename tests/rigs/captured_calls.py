@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from media_tap import Datagram
 
-from stealtime.studies.telephony.calls.numbers import CallNumbers
+from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.results import Spread, spread_of
 
 
@@ -24,17 +24,15 @@ class CapturedDirection:
         return spread_of([float(one) for one in self.delays_ns])
 
 
-def captured_directions(
-    datagrams: Sequence[Datagram], relay: str, numbers: CallNumbers
-) -> dict[str, CapturedDirection]:
+def captured_directions(datagrams: Sequence[Datagram], relay: str, plan: CallPlan) -> dict[str, CapturedDirection]:
     """Give what was said and heard in both directions, by who hears.
 
     Args:
         datagrams: All that the tap saw.
         relay: Its address.
-        numbers: Of the calls.
+        plan: Of the calls.
     """
-    callers, phones = set(numbers.caller_ports), set(numbers.phones)
+    callers, phones = set(plan.caller_ports), set(plan.phones)
     return {
         "phones": _direction(datagrams, relay, callers, phones),
         "callers": _direction(datagrams, relay, phones, callers),

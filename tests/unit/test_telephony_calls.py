@@ -7,7 +7,7 @@ import pytest
 from stealtime.studies.telephony.calls.answers import gather
 from stealtime.studies.telephony.calls.figures import CallFigures, CallLoad, figures_of
 from stealtime.studies.telephony.calls.heard import voice_of
-from stealtime.studies.telephony.calls.numbers import CALLS_MAX, CallNumbers
+from stealtime.studies.telephony.calls.plan import CALLS_MAX, CallPlan
 from stealtime.studies.telephony.calls.recommendation import JudgedCalls, recommend
 from stealtime.studies.telephony.calls.relays import Relays, told_relays
 from stealtime.studies.telephony.calls.results import (
@@ -88,20 +88,20 @@ def _failover(ended: int = 2, lost: int = 0, began_ns: int = 990 * _MS) -> CallF
 
 
 def test_no_two_calls_share_a_port_and_none_is_one_of_the_server() -> None:
-    numbers = CallNumbers(CALLS_MAX)
-    ports = [*numbers.caller_ports, *numbers.phones]
+    plan = CallPlan(CALLS_MAX)
+    ports = [*plan.caller_ports, *plan.phones]
     assert len(set(ports)) == 2 * CALLS_MAX
     # rtpengine's own ones, and with them the rule of what bypasses, begin at 30000.
     assert max(ports) < 30000
-    assert CallNumbers(2).fields == ["24000;20000", "24002;20002"]
+    assert CallPlan(2).fields == ["24000;20000", "24002;20002"]
     with pytest.raises(UsageError, match="0 calls"):
-        CallNumbers(0)
+        CallPlan(0)
 
 
 def test_streams_are_one_way_so_that_a_call_has_two() -> None:
-    assert CallNumbers.of_streams(400).calls == 200
+    assert CallPlan.of_streams(400).calls == 200
     with pytest.raises(UsageError, match="11 streams are no whole calls"):
-        CallNumbers.of_streams(11)
+        CallPlan.of_streams(11)
 
 
 def _relays(callers: list[str], phones: list[str]) -> Relays:
@@ -114,7 +114,7 @@ def _relays(callers: list[str], phones: list[str]) -> Relays:
 def test_destinations_are_in_the_order_of_the_calls_whoever_was_told_first() -> None:
     invited = [LoggedMessage("invited", f"{port}", f"{_SERVER}:{relay}", 4) for port, relay in ((24002, 6), (24000, 2))]
     answers = gather([_answered(20002, f"{_SERVER}:30004"), _answered(20000, f"{_SERVER}:30000")])
-    found = Relays(answers.relays, told_relays(invited, "invited")).destinations(CallNumbers(2), _SERVER)
+    found = Relays(answers.relays, told_relays(invited, "invited")).destinations(CallPlan(2), _SERVER)
     assert found.of_callers == [f"{_SERVER}:30000", f"{_SERVER}:30004"]
     assert found.of_phones == [f"{_SERVER}:2", f"{_SERVER}:6"]
 
@@ -133,7 +133,7 @@ def test_calls_without_a_port_of_the_relay_for_each_end_are_refused(
 ) -> None:
     relays = _relays([f"{_SERVER}:{port}" for port in callers], [f"{_SERVER}:{port}" for port in phones])
     with pytest.raises(StealtimeError, match=message):
-        relays.destinations(CallNumbers(2), _SERVER)
+        relays.destinations(CallPlan(2), _SERVER)
 
 
 @pytest.mark.parametrize("is_phone", [True, False])
@@ -141,7 +141,7 @@ def test_voice_that_would_not_pass_the_relay_is_refused(is_phone: bool) -> None:
     right, wrong = [f"{_SERVER}:30000"], ["10.77.1.9:24002"]
     relays = _relays(right, wrong) if is_phone else _relays(wrong, right)
     with pytest.raises(StealtimeError, match=r"would go to 10.77.1.9:24002"):
-        relays.destinations(CallNumbers(1), _SERVER)
+        relays.destinations(CallPlan(1), _SERVER)
 
 
 def test_an_answer_that_comes_again_counts_once_and_another_one_is_refused() -> None:
@@ -342,3 +342,24 @@ def test_the_time_line_holds_the_gap_of_the_voice_from_the_fault_on() -> None:
 
 def _with(figures: CallFigures, streams: int) -> CallFigures:
     return figures.model_copy(update={"streams": streams})
+
+
+def test_a_call_that_was_ended_over_a_new_connection_is_kept_and_told() -> None:
+    one = _failover()
+    one = one.model_copy(update={"dialogues": _dialogues(ended=1, ended_anew=1, connections_lost=1)})
+    figures = figures_of(CallLoad(streams=1, mode="no-net", transport="tcp-each"), [one])
+    assert (figures.ended, figures.ended_anew, figures.cut) == (1, 1, 0)
+    kept = CATALOGUE.probes["call-failover"].figures["calls_kept_percent"]
+    assert kept.take is not None
+    assert kept.take(one) == 100
+    told = "1 of 2 calls had lost their connection: their BYE was answered over a new one"
+    assert told in limits([one])
+    assert not any("not kept" in text for text in limits([one]))
+
+
+def test_calls_over_tcp_are_no_evidence_of_what_udp_keeps() -> None:
+    cells = [_cell("net+bypass", [5e5] * 4), _cell("no-net", [5e5] * 4), _failed_over(4)]
+    over_tcp = _failed_over(1, ended=0)
+    over_tcp = JudgedCalls(over_tcp.platform, over_tcp.figures.model_copy(update={"transport": "tcp-one"}))
+    assert recommend([*cells, over_tcp]) == recommend(cells)
+    assert recommend([*cells, _failed_over(1, ended=0)]) != recommend(cells)

@@ -18,6 +18,14 @@
 //! process with `CAP_NET_ADMIN`, as phones in a namespace of ours are, gets what it asks for
 //! (`SO_RCVBUFFORCE`, socket(7)); others get what they would.
 
+//!
+//! With one lost connection SIPp ends all its calls, those of other connections, too. Where [`LOST_STAY_OPEN`] is set,
+//! a connection that is lost becomes one on which nothing comes any more, and its loss is a line of the error output:
+//! the calls that had it wait in vain for their answers, and all others go on.
+
 mod sys;
 
-pub use sys::{bind, setsockopt};
+pub use sys::{bind, recvfrom, send, setsockopt};
+
+/// The variable of the environment.
+pub const LOST_STAY_OPEN: &str = "STEALTIME_LOST_STAY_OPEN";

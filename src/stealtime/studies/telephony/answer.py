@@ -73,6 +73,8 @@ def _one_of_each(cells: Sequence[TelephonyFigures]) -> list[TelephonyFigures]:
 
 def _loss(cell: TelephonyFigures) -> tuple[int, float]:
     lost = (cell.count("lost") or 0) + (cell.count("registrations_lost") or 0)
+    if cell.calls is not None:
+        lost += cell.calls.cut
     return lost, cell.figure(_LEADING[cell.probe][0]).p50 or 0.0
 
 
@@ -83,7 +85,9 @@ def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
     calls = by_probe.get("call-failover")
     registered = by_probe.get("register-failover") or by_probe.get("two-stage-failover")
     if calls is not None:
-        parts.append(f"{figure_words(quotes, calls, 'calls_kept_percent', with_interval=False)} of calls kept")
+        over = "" if calls.parameters.get("transport", "udp") == "udp" else f" over {wording.transport_words(calls)}"
+        kept = figure_words(quotes, calls, "calls_kept_percent", with_interval=False)
+        parts.append(f"{kept} of calls{over} kept")
     if registered is not None:
         lost, of = (count_words(quotes, registered, name) for name in ("lost", "acknowledged"))
         parts.append(f"{lost} of {of} registrations lost")

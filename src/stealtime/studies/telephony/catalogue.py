@@ -86,7 +86,7 @@ _MOS = Figure(
     "MOS", lambda result: median(result.voice.mos) if result.voice.mos else None, write=lambda mos: f"{mos:.2f}"
 )
 _CALLS_KEPT = Figure(
-    "calls kept", _share(lambda result: 100.0 * result.dialogues.ended, lambda result: result.dialogues.answered)
+    "calls kept", _share(lambda result: 100.0 * result.dialogues.kept, lambda result: result.dialogues.answered)
 )
 _REGISTRATION_COUNTS = (
     "sent",
@@ -101,11 +101,13 @@ _CALL_COUNTS = counts(
     begun=lambda result: result.dialogues.begun,
     answered=lambda result: result.dialogues.answered,
     ended=lambda result: result.dialogues.ended,
+    ended_anew=lambda result: result.dialogues.ended_anew,
     packets=lambda result: result.voice.sent,
     packets_lost=lambda result: result.voice.lost,
     packets_late=lambda result: result.voice.late,
     packets_reordered=lambda result: result.voice.reordered,
     retransmissions=lambda result: result.dialogues.retransmissions + result.dialogues.callee_retransmissions,
+    connections_lost=lambda result: result.dialogues.connections_lost,
 )
 
 
@@ -290,8 +292,8 @@ CATALOGUE = Catalogue(
         FigureTable(
             "When the server's host dies under calls: the signalling",
             (
-                *("calls_kept_percent", "answered", "ended"),
-                *("retransmissions", "registrations_acknowledged", "registrations_lost"),
+                *("calls_kept_percent", "answered", "ended", "ended_anew"),
+                *("retransmissions", "connections_lost", "registrations_acknowledged", "registrations_lost"),
             ),
             short=("calls_kept_percent", "registrations_acknowledged", "registrations_lost"),
         ),

@@ -82,7 +82,7 @@ class TelephonyFigures(CountedCell):
         if self.calls is not None:
             if self.calls.unheard:
                 return Bounded(None, endless=f"of {self.calls.unheard} streams of voice nothing was heard")
-            if self.calls.failover is not None and (cut := self.calls.answered - self.calls.ended):
+            if self.calls.failover is not None and (cut := self.calls.cut):
                 return Bounded(None, endless=f"{cut} of {self.calls.answered} calls were not kept")
             if self.calls.unended:
                 return Bounded(None, endless=f"{self.calls.unended} streams of voice fell silent and stayed so")
@@ -124,4 +124,10 @@ def _time_line(one: RegistrationFailover | TwoStageFailover) -> TimeLine:
 
 
 def _load(wanted: CallParameters) -> CallLoad:
-    return CallLoad(streams=wanted.streams, mode=wanted.mode, interval_ns=wanted.interval_ns, roles=wanted.roles)
+    return CallLoad(
+        streams=wanted.streams,
+        mode=wanted.mode,
+        interval_ns=wanted.interval_ns,
+        roles=wanted.roles,
+        transport=wanted.transport,
+    )

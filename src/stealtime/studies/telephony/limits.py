@@ -95,9 +95,11 @@ def _of_calls(results: Sequence[Calls | CallFailover]) -> Iterator[str]:
             f"{notation.percent(rule().voice_lost_share_max)} are the most"
         )
     dialogues = [one.dialogues for one in results]
-    answered, ended = sum(one.answered for one in dialogues), sum(one.ended for one in dialogues)
-    if ended < answered:
-        yield f"{answered - ended} of {answered} calls were not kept: their BYE was not answered"
+    answered, kept = sum(one.answered for one in dialogues), sum(one.kept for one in dialogues)
+    if kept < answered:
+        yield f"{answered - kept} of {answered} calls were not kept: their BYE was not answered"
+    if anew := sum(one.ended_anew for one in dialogues):
+        yield f"{anew} of {answered} calls had lost their connection: their BYE was answered over a new one"
 
 
 def _of_calls_failing_over(results: Sequence[CallFailover]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import PlainSerializer
 
-from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, STREAMS_OF_A_CALL
+from stealtime.studies.telephony.calls.plan import BEGUN_PER_S, STREAMS_OF_A_CALL
 from stealtime.studies.telephony.parameters import ServerParameters, Transport
 from stealtime.studies.telephony.registrations.saturation import HELD_TRIES
 
@@ -26,6 +26,12 @@ class SearchedParameters(ServerParameters):
 
     def beyond_s(self, duration_s: float) -> float:
         return _BOOT_S + (_TRIES_OF_A_RATE + HELD_TRIES - 1) * duration_s + _UNANSWERED_S
+
+
+class SessionRateParameters(SearchedParameters):
+    """That of sessions."""
+
+    transport: Transport = "udp"
 
 
 class RegistrationRateParameters(SearchedParameters):
@@ -72,6 +78,7 @@ class CallParameters(ServerParameters):
     """A server and its calls."""
 
     streams: int
+    transport: Transport = "udp"
 
     def beyond_s(self, _duration_s: float) -> float:
         # As many phones as calls are registered first.

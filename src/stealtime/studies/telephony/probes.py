@@ -8,14 +8,14 @@ from pydantic import Field, model_validator
 
 from stealtime.campaigns.parameters import Parameters
 from stealtime.campaigns.probe import Driver, Percentiles, Probe, ProbeCells
-from stealtime.studies.telephony.calls.numbers import CALLS_MAX, STREAMS_OF_A_CALL
+from stealtime.studies.telephony.calls.plan import CALLS_MAX, STREAMS_OF_A_CALL
 from stealtime.studies.telephony.loads import (
     CallFailoverParameters,
     CallParameters,
     RegisterFailoverParameters,
     RegisterParameters,
     RegistrationRateParameters,
-    SearchedParameters,
+    SessionRateParameters,
     TwoStageFailoverParameters,
 )
 from stealtime.studies.telephony.parameters import DEFAULT_ADVERTISEMENT_NS, Mode, Roles, Transport
@@ -85,10 +85,12 @@ class RegistrationRateCells(ServerCells):
 class SessionRateCells(ServerCells):
     """``session-rate``: how many sessions a second a server bears without a failure, each established and ended."""
 
-    parameters = SearchedParameters
+    parameters = SessionRateParameters
 
     probe: Literal["session-rate"]
     """The name of the probe. The duration is that of each try; what is found is held for three times as long."""
+    transport: list[Transport] = Field(default=["udp"], min_length=1)
+    """As of ``registration-rate``, of callers; the server reaches phones over UDP, or over one TCP connection."""
     mode: list[ModeName] = Field(default=["off"], min_length=1)
     """As of ``registration-rate``."""
 
@@ -162,6 +164,8 @@ class _CallCells(ServerCells):
 
     streams: list[Streams] = Field(default=[10], min_length=1)
     """How many streams of voice the server relays, one way each: a call has two of them."""
+    transport: list[Transport] = Field(default=["udp"], min_length=1)
+    """Of signalling, as of ``session-rate``. Voice is always over UDP."""
     roles: list[Roles] = Field(default=["together"], min_length=1)
     """Whether signalling and media share a guest, or have one each beside each other on the same host (``apart``).
     The mode ``net+no-net`` is for two guests only, ``replicated`` for servers that do both."""
@@ -208,7 +212,7 @@ _SILENCE_OF_PHONES = "the longest time in which no phone was answered"
 _SILENCE_OF_VOICE = "the longest silence of any caller or phone"
 PROBES = (
     Probe(name="registration-rate", cells=RegistrationRateCells, short=("transport",), driver=TELEPHONY),
-    Probe(name="session-rate", cells=SessionRateCells, driver=TELEPHONY),
+    Probe(name="session-rate", cells=SessionRateCells, short=("transport",), driver=TELEPHONY),
     Probe(
         name="register",
         cells=RegisterCells,
@@ -234,14 +238,14 @@ PROBES = (
     Probe(
         name="call",
         cells=CallCells,
-        short=("streams", "mode", "roles", "interval_ns"),
+        short=("streams", "transport", "mode", "roles", "interval_ns"),
         driver=TELEPHONY,
         bounded=_SILENCE_OF_VOICE,
     ),
     Probe(
         name="call-failover",
         cells=CallFailoverCells,
-        short=("streams", "mode", "roles"),
+        short=("streams", "transport", "mode", "roles"),
         driver=TELEPHONY,
         bounded=_SILENCE_OF_VOICE,
     ),

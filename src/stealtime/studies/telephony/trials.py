@@ -12,7 +12,7 @@ import numpy as np
 from stealtime.campaigns.planned import PlannedCell
 from stealtime.store.model import Cell
 from stealtime.store.results import Result
-from stealtime.studies.telephony.calls.numbers import CallNumbers
+from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.sessions import attempt_sessions
 from stealtime.studies.telephony.calls.trials import call, call_failover
 from stealtime.studies.telephony.loads import (
@@ -20,6 +20,7 @@ from stealtime.studies.telephony.loads import (
     RegisterFailoverParameters,
     RegisterParameters,
     RegistrationRateParameters,
+    SessionRateParameters,
     TwoStageFailoverParameters,
 )
 from stealtime.studies.telephony.parameters import Transport
@@ -99,7 +100,8 @@ def find_saturation(server: Server, transport: Transport, folder: Path) -> None:
 
 def find_session_rate(server: Server, cell: PlannedCell, folder: Path) -> SessionRate:
     try_s = cell.duration_ns / 1e9
-    found = _search(partial(attempt_sessions, server.place), try_s, _FIRST_SESSIONS_PER_S, folder)
+    transport = SessionRateParameters.of(cell.cell).transport
+    found = _search(partial(attempt_sessions, server.place, transport), try_s, _FIRST_SESSIONS_PER_S, folder)
     return SessionRate(**_found(found))
 
 
@@ -169,9 +171,10 @@ def _that_fails_over(server: Server) -> Place:
     return server.place
 
 
-def _calls(cell: PlannedCell) -> tuple[CallNumbers, float]:
+def _calls(cell: PlannedCell) -> tuple[CallPlan, float]:
     """Give the calls of a trial, and its duration in seconds."""
-    return CallNumbers.of_streams(CallParameters.of(cell.cell).streams), cell.duration_ns / 1e9
+    wanted = CallParameters.of(cell.cell)
+    return CallPlan.of_streams(wanted.streams, wanted.transport), cell.duration_ns / 1e9
 
 
 def _rate(server: Server, wanted: RegisterParameters) -> tuple[float, float | None]:

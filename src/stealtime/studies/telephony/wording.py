@@ -80,7 +80,10 @@ def load_words(cell: TelephonyFigures) -> str:
 def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
     lines = []
     if any(str(cell.parameters.get("transport")).startswith("tcp") for cell in cells):
-        lines.append("TCP one: all phones over one connection. TCP each: every phone with a connection of its own.")
+        lines.append(
+            "TCP one: all phones, or all callers, over one connection. TCP each: each with a connection of its own. "
+            "Phones that are called are all reached over one connection then."
+        )
     if any("share" in cell.parameters for cell in cells):
         lines.append(
             "A load in per cent is a share of the registration rate of the unprotected server of the same platform "

@@ -22,6 +22,8 @@ class Answers:
     """When it began to hang up."""
     ended_ns: dict[int, int] = field(default_factory=dict)
     """When its BYE was answered with 200."""
+    dialogues: dict[int, str] = field(default_factory=dict)
+    """Call-ID, tags of caller and phone, route and target of each, with commas between them."""
 
     @property
     def answer_times_ns(self) -> list[float]:
@@ -53,5 +55,8 @@ def gather(messages: Iterable[LoggedMessage]) -> Answers:
         "ended": found.ended_ns,
     }
     for message in known:
+        if message.kind == "dialogue":
+            found.dialogues[int(message.user)] = message.status
+            continue
         moments[message.kind].setdefault(int(message.user), message.at_ns)
     return found

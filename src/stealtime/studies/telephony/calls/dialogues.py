@@ -5,14 +5,17 @@ to find them in the state that protection keeps, and a server that has lost a ph
 """
 
 import time
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 from stealtime.hosts.client import Client
 from stealtime.studies.telephony.calls.answers import Answers, gather
-from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CallNumbers
+from stealtime.studies.telephony.calls.hang_up import Dialogue, hang_up
+from stealtime.studies.telephony.calls.plan import BEGUN_PER_S, CallPlan
 from stealtime.studies.telephony.calls.relays import Relays, told_relays
 from stealtime.studies.telephony.calls.results import Dialogues, spread_of
+from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.sipp.program import Sipp, SippOrder, start_sipp
 from stealtime.studies.telephony.sipp.statistics import parse_statistics
 from stealtime.vocabulary.errors import StealtimeError
@@ -41,14 +44,14 @@ class CallSignalling:
     Args:
         client: Where phones and callers are.
         server: The address of the proxy.
-        numbers: Of callers and phones.
+        plan: The calls.
         folder: For files.
     """
 
-    def __init__(self, client: Client, server: str, numbers: CallNumbers, folder: Path) -> None:
+    def __init__(self, client: Client, server: str, plan: CallPlan, folder: Path) -> None:
         self._client = client
         self._server = server
-        self.numbers = numbers
+        self.plan = plan
         self._folder = folder
         self._running: list[Sipp] = []
 
@@ -70,7 +73,7 @@ class CallSignalling:
             StealtimeError: It does not take them.
         """
         self._phones = self._start(scenario, PHONES_PORT, calls=answered, limit_s=_FAR_S, answered_within_s=_FAR_S)
-        wanted = self.numbers.calls
+        wanted = self.plan.calls
         registering = self._start(
             "register_phones",
             _REGISTERING_PORT,
@@ -92,7 +95,7 @@ class CallSignalling:
         Raises:
             StealtimeError: Not all are answered.
         """
-        wanted = self.numbers.calls
+        wanted = self.plan.calls
         setting_up_s = ANSWERED_WITHIN_S + wanted / BEGUN_PER_S
         self._callers = self._start(
             "caller",
@@ -135,16 +138,32 @@ class CallSignalling:
         time.sleep(_STATISTICS_EVERY_S + 2 * _POLL_S)
         phones = parse_statistics((self._phones.folder / "statistics.csv").read_text())
         answers = self._answers()
+        lost = [] if self.plan.transport == "udp" else sorted(answers.relays.keys() - answers.ended_ns.keys())
         return Dialogues(
             begun=counts.created,
             answered=len(answers.relays),
             ended=len(answers.ended_ns),
+            ended_anew=len(self._hang_up_anew(answers, lost)),
             retransmissions=counts.retransmissions,
             callee_retransmissions=phones.retransmissions,
+            connections_lost=self._callers.lost_connections() + self._phones.lost_connections(),
             failed=counts.failed,
             answer_ns=spread_of(answers.answer_times_ns),
             end_ns=spread_of(answers.end_times_ns),
         )
+
+    @property
+    def _of_phones(self) -> Transport:
+        return "udp" if self.plan.transport == "udp" else "tcp-one"
+
+    def _hang_up_anew(self, answers: Answers, calls: Sequence[int]) -> list[int]:
+        """Hang up calls that could not be over their connection; give those that were."""
+        if not calls:
+            return []
+        phones = dict(zip(self.plan.caller_ports, self.plan.phones, strict=True))
+        client, server = self._client.address, self._server
+        left = [Dialogue.told(call, phones[call], answers.dialogues[call], client, server) for call in calls]
+        return hang_up(self._client, server, left)
 
     def _answers(self) -> Answers:
         return gather(self._callers.messages())
@@ -156,16 +175,18 @@ class CallSignalling:
         *options: str,
         calls: int | None = None,
         limit_s: float,
-        answered_within_s: float = GIVES_UP_AFTER_S,
+        answered_within_s: float | None = None,
     ) -> Sipp:
         order = SippOrder(
             scenario=scenario_path(name),
             target=self._server,
-            calls=calls or self.numbers.calls,
+            transport=self.plan.transport if port == CALLERS_PORT else self._of_phones,
+            calls=calls or self.plan.calls,
             rate_per_s=BEGUN_PER_S,
-            users=() if port == PHONES_PORT else self.numbers.fields,
+            users=() if port == PHONES_PORT else self.plan.fields,
             limit_s=limit_s,
-            answered_within_s=answered_within_s,
+            answered_within_s=answered_within_s or GIVES_UP_AFTER_S,
+            lost_stay_open=True,
             options=("-p", str(port), *options),
         )
         sipp = start_sipp(self._client, order, self._folder / name)

@@ -40,6 +40,8 @@ class CallLoad(Figures):
     interval_ns: int | None = None
     roles: str = "together"
     """Whether signalling and media share a guest, or are ``apart``."""
+    transport: str = "udp"
+    """Of signalling."""
 
 
 class CallFigures(CallLoad):
@@ -49,7 +51,9 @@ class CallFigures(CallLoad):
     begun: int
     answered: int
     ended: int
-    """Whose BYE was answered with 200: kept."""
+    """Whose BYE was answered with 200."""
+    ended_anew: int = 0
+    """Of the others, over TCP, those whose BYE was answered over a new connection."""
     failed: int
     retransmissions: int
     """Of callers and phones."""
@@ -83,6 +87,11 @@ class CallFigures(CallLoad):
     failover: FailoverFigures | None = None
 
     @property
+    def cut(self) -> int:
+        """Calls that were not kept."""
+        return self.answered - self.ended - self.ended_anew
+
+    @property
     def lost_share(self) -> float | None:
         """Of the packets sent."""
         return self.lost / self.sent if self.sent else None
@@ -108,6 +117,7 @@ def figures_of(load: CallLoad, results: Sequence[Calls | CallFailover]) -> CallF
         begun=sum(one.begun for one in dialogues),
         answered=sum(one.answered for one in dialogues),
         ended=sum(one.ended for one in dialogues),
+        ended_anew=sum(one.ended_anew for one in dialogues),
         failed=sum(one.failed for one in dialogues),
         retransmissions=sum(one.retransmissions + one.callee_retransmissions for one in dialogues),
         answer_ns=median(answers) if answers else None,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stealtime.hosts.host import CpuTimes
 from stealtime.studies.telephony.calls.dialogues import CallSignalling
-from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CallNumbers
+from stealtime.studies.telephony.calls.plan import BEGUN_PER_S, CallPlan
 from stealtime.studies.telephony.calls.relays import Destinations
 from stealtime.studies.telephony.calls.results import Dialogues, Voice
 from stealtime.studies.telephony.calls.voice import LEAD_S, VoiceOfCalls
@@ -36,7 +36,7 @@ class Measured:
 
 def make_calls(
     place: Place,
-    numbers: CallNumbers,
+    plan: CallPlan,
     voice_s: float,
     folder: Path,
     *,
@@ -47,7 +47,7 @@ def make_calls(
 
     Args:
         place: Has the server; it answers.
-        numbers: Of the calls.
+        plan: Of the calls.
         voice_s: How long both ends of each speak.
         folder: For files.
         meanwhile: Is called when they have begun to speak; it returns before they end.
@@ -58,10 +58,10 @@ def make_calls(
     """
     client = place.client
     answer_s = _ANSWER_S if place.media_address == place.address else _ANSWER_APART_S
-    hold_s = voice_s + numbers.calls / BEGUN_PER_S + answer_s + _BEFORE_S + _AFTER_S
-    with CallSignalling(client, place.address, numbers, folder) as signalling:
+    hold_s = voice_s + plan.calls / BEGUN_PER_S + answer_s + _BEFORE_S + _AFTER_S
+    with CallSignalling(client, place.address, plan, folder) as signalling:
         signalling.register()
-        destinations = signalling.call(hold_s).destinations(numbers, place.media_address)
+        destinations = signalling.call(hold_s).destinations(plan, place.media_address)
         with VoiceOfCalls(client, redirect(destinations) if redirect else destinations, voice_s, folder) as voice:
             before, began_ns = place.cpu_times(), time.monotonic_ns()
             if meanwhile is not None:

@@ -70,7 +70,8 @@ def rule() -> Rule:
 
 
 def recommend(cells: Sequence[JudgedCalls]) -> list[Recommendation]:
-    """Judge every load for which net+bypass or net was measured."""
+    """Judge every load for which net+bypass or net was measured, over UDP, as voice and its mode are the question."""
+    cells = [cell for cell in cells if cell.figures.transport == "udp"]
     loads = sorted(
         {(cell.platform, cell.figures.streams) for cell in cells if cell.figures.mode in ("net", "net+bypass")}
     )
@@ -166,7 +167,7 @@ def _loss(both: CallFigures | None, free: CallFigures | None) -> Judgement:
 def _signalling(cells: Sequence[CallFigures]) -> Judgement:
     own = [one for one in cells if one.mode == "net+bypass"]
     failovers = sum(one.repetitions for one in own)
-    lost = sum(one.failover.registrations.lost + one.answered - one.ended for one in own if one.failover is not None)
+    lost = sum(one.failover.registrations.lost + one.cut for one in own if one.failover is not None)
     bar = rule().signalling_lost_max
     times = f"{failovers} failover{'s' * (failovers != 1)}"
     words = f"{lost} lost in {times} in net+bypass, registrations and calls; the bar is {bar}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stealtime.studies.telephony.calls.numbers import CallNumbers
+from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -25,21 +25,21 @@ class Relays:
     of_phones: Mapping[int, str]
     """By the INVITE."""
 
-    def destinations(self, numbers: CallNumbers, relay: str) -> Destinations:
+    def destinations(self, plan: CallPlan, relay: str) -> Destinations:
         """Put them into the order of the calls.
 
         Args:
-            numbers: Of the calls.
+            plan: Of the calls.
             relay: The address where the relay must be.
 
         Raises:
             StealtimeError: An end of a call has no port of the relay of its own.
         """
         found = Destinations(
-            _in_order(self.of_callers, numbers.caller_ports, relay),
-            _in_order(self.of_phones, numbers.phones, relay),
+            _in_order(self.of_callers, plan.caller_ports, relay),
+            _in_order(self.of_phones, plan.phones, relay),
         )
-        if len({*found.of_callers, *found.of_phones}) < 2 * numbers.calls:
+        if len({*found.of_callers, *found.of_phones}) < 2 * plan.calls:
             raise StealtimeError("the relay gave one port to two ends of calls")
         return found
 

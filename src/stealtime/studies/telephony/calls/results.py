@@ -131,16 +131,25 @@ class Dialogues(Model):
     """With 200, and a port of the relay for the voice."""
     ended: int
     """Whose BYE was answered with 200: the server still knew them."""
+    ended_anew: int = 0
+    """Over TCP, of the others those whose BYE was answered over a new connection: theirs was lost."""
     retransmissions: int
     """Of the callers' requests, because no answer came in time."""
     callee_retransmissions: int
     """Of the phones' answers."""
+    connections_lost: int = 0
+    """Over TCP, of callers and phones, as far as they were told."""
     failed: int
     """As SIPp counts them: an unexpected answer, or none at all."""
     answer_ns: Spread | None
     """From the INVITE to its 200."""
     end_ns: Spread | None
     """From the BYE to its 200."""
+
+    @property
+    def kept(self) -> int:
+        """Calls that the server still knew."""
+        return self.ended + self.ended_anew
 
 
 class _WithCalls(Result):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from stealtime.hosts.guest import Fault
 from stealtime.studies.telephony.calls.measuring import make_calls
-from stealtime.studies.telephony.calls.numbers import CallNumbers
+from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Moment, RegistrationsMeanwhile
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.steady import steady
@@ -25,14 +25,14 @@ _REGISTERED_PER_S = 20.0
 """While the host dies: enough to see when signalling is answered again, and too little to be a load."""
 
 
-def call(place: Place, numbers: CallNumbers, voice_s: float, folder: Path) -> Calls:
+def call(place: Place, plan: CallPlan, voice_s: float, folder: Path) -> Calls:
     """Have all calls up at once, and both ends of each speak.
 
     Raises:
         StealtimeError: It cannot be had; ``NotProtectedError`` where it may be tried again.
     """
     with steady(place):
-        measured = make_calls(place, numbers, voice_s, folder)
+        measured = make_calls(place, plan, voice_s, folder)
     return Calls(
         dialogues=measured.dialogues,
         voice=measured.voice,
@@ -42,7 +42,7 @@ def call(place: Place, numbers: CallNumbers, voice_s: float, folder: Path) -> Ca
     )
 
 
-def call_failover(place: Place, numbers: CallNumbers, before_s: float, folder: Path) -> CallFailover:
+def call_failover(place: Place, plan: CallPlan, before_s: float, folder: Path) -> CallFailover:
     """Have the host die in the middle of calls, while some phones register.
 
     Raises:
@@ -64,7 +64,7 @@ def call_failover(place: Place, numbers: CallNumbers, before_s: float, folder: P
         faults.append(place.kill_host())
 
     try:
-        measured = make_calls(place, numbers, voice_s, folder, meanwhile=fault)
+        measured = make_calls(place, plan, voice_s, folder, meanwhile=fault)
         registered = finish_load(registering[0])
     finally:
         for sipp in registering:

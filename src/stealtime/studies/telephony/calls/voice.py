@@ -12,7 +12,7 @@ import psutil
 from stealtime.hosts.client import Client
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.studies.telephony.calls.heard import voice_of
-from stealtime.studies.telephony.calls.numbers import FIRST_CALLER_PORT, FIRST_PHONE_PORT, STEP
+from stealtime.studies.telephony.calls.plan import FIRST_CALLER_PORT, FIRST_PHONE_PORT, STEP
 from stealtime.studies.telephony.calls.relays import Destinations
 from stealtime.studies.telephony.calls.results import Voice
 from stealtime.vocabulary.errors import StealtimeError

@@ -59,6 +59,7 @@ class SippOrder:
         limit_s: When it ends at the latest.
         answered_within_s: How long a call waits for each message: one that waits to be called waits longer.
         options: More of its options.
+        lost_stay_open: Whether calls go on whose connections are not lost, where SIPp would end all.
     """
 
     scenario: Path
@@ -71,6 +72,7 @@ class SippOrder:
     limit_s: float
     answered_within_s: float = ANSWERED_WITHIN_S
     options: tuple[str, ...] = ()
+    lost_stay_open: bool = False
     at_once: int | None = None
 
 
@@ -122,6 +124,10 @@ class Sipp:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+
+    def lost_connections(self) -> int:
+        """Give how many connections were lost so far, where these stay open."""
+        return _read(self.folder / "printed.log").count("a connection was lost")
 
     def log_tail(self) -> str:
         """Give the end of its error log, or of what it printed."""
@@ -187,7 +193,12 @@ def start_sipp(client: Client, order: SippOrder, folder: Path) -> Sipp:
             ["env", f"--chdir={folder}", *argv],
             stdout=printed,
             stderr=printed,
-            environment={"TERM": "dumb", "LD_PRELOAD": _preloaded()},
+            environment={
+                "TERM": "dumb",
+                "LD_PRELOAD": _preloaded(),
+                # As `crates/sippsockets` calls it.
+                **({"STEALTIME_LOST_STAY_OPEN": "1"} if order.lost_stay_open else {}),
+            },
         )
     return Sipp(process, folder, order.limit_s, offset_ns)
 

@@ -1,7 +1,8 @@
-"""How many calls a trial has, how fast they begin, and their ports, below those that a kernel gives by itself."""
+"""The calls of a trial: how many, how fast they begin, and their ports, below those that a kernel gives by itself."""
 
 from dataclasses import dataclass
 
+from stealtime.studies.telephony.parameters import Transport
 from stealtime.vocabulary.errors import UsageError
 
 STREAMS_OF_A_CALL = 2
@@ -17,7 +18,7 @@ FIRST_PHONE_PORT = 24000
 
 
 @dataclass(frozen=True)
-class CallNumbers:
+class CallPlan:
     """As many calls as are up at once; call *i* is from a media port of its own to a phone of its own.
 
     Raises:
@@ -25,13 +26,15 @@ class CallNumbers:
     """
 
     calls: int
+    transport: Transport = "udp"
+    """How callers reach the server. It reaches all phones over UDP, or over one connection."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.calls <= CALLS_MAX:
             raise UsageError(f"{self.calls} calls cannot be made", hint=f"from 1 to {CALLS_MAX} are possible")
 
     @classmethod
-    def of_streams(cls, streams: int) -> "CallNumbers":
+    def of_streams(cls, streams: int, transport: Transport = "udp") -> "CallPlan":
         """Give the calls in which so many streams, one way each, pass the relay.
 
         Raises:
@@ -41,7 +44,7 @@ class CallNumbers:
             raise UsageError(
                 f"{streams} streams are no whole calls", hint=f"a call has {STREAMS_OF_A_CALL}, one each way"
             )
-        return cls(streams // STREAMS_OF_A_CALL)
+        return cls(streams // STREAMS_OF_A_CALL, transport)
 
     @property
     def caller_ports(self) -> list[int]:

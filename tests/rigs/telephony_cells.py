@@ -20,6 +20,7 @@ from stealtime.studies.telephony.results import (
     RegistrationRate,
     Registrations,
     ResponseTimes,
+    SessionFailover,
     TwoStageFailover,
 )
 from stealtime.studies.telephony.study import STUDY
@@ -83,6 +84,19 @@ def failover(**changes: Any) -> RegistrationFailover:
         ),
     }  # fmt: skip
     return RegistrationFailover(**{**values, **changes})
+
+
+def session_failover(**changes: Any) -> SessionFailover:
+    """Callers hear nothing for 200 ms, and all sessions are kept."""
+    whole = failover()
+    values: dict[str, Any] = {
+        "host": "a", "rate_per_s": 200.0, "saturation_per_s": None, "begun": 400, "kept": 400, "answered_late": 0,
+        "never_answered": 0, "half_open": 0, "bye_refused": 0, "bye_unanswered": 0, "relay_ports": 800,
+        "leaked_ports": 0, "retransmissions": 9, "connections_lost": 0, "silence_ns": whole.silence_ns,
+        "fault_to_detection_ns": whole.fault_to_detection_ns, "fault_to_running_ns": whole.fault_to_running_ns,
+        "fault_to_answer_ns": whole.fault_to_answer_ns, "over_time": whole.over_time,
+    }  # fmt: skip
+    return SessionFailover(**{**values, **changes})
 
 
 def two_stage_failover(**changes: Any) -> TwoStageFailover:

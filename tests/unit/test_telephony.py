@@ -24,7 +24,7 @@ from stealtime.studies.telephony.registrations.saturation import HELD_TRIES, STE
 from stealtime.studies.telephony.sipp.log import parse_log
 from stealtime.studies.telephony.sipp.program import find_sipp
 from stealtime.studies.telephony.sipp.statistics import parse_statistics
-from stealtime.studies.telephony.trials import response_times, unknown_saturation
+from stealtime.studies.telephony.trials import Saturated, response_times, unknown_saturation
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 
@@ -106,11 +106,15 @@ LOG = (
 
 
 def test_a_saturation_is_searched_for_a_share_of_one_that_nobody_knows() -> None:
-    def unknown(probe: str, **parameters: JsonValue) -> str | None:
+    def unknown(probe: str, **parameters: JsonValue) -> Saturated | None:
         cell = Cell(platform="native", scenario="telephony", probe=probe, parameters={"mode": "net", **parameters})
-        return unknown_saturation(cell, {"udp": 400.0})
+        return unknown_saturation(cell, {("registrations", "udp"): 400.0})
 
-    assert unknown("register", share=0.5, transport="tcp-one") == "tcp-one"
+    assert unknown("register", share=0.5, transport="tcp-one") == ("registrations", "tcp-one")
+    assert unknown("register-failover", share=0.5, transport="tcp-one") == ("registrations", "tcp-one")
+    assert unknown("register-failover", share=0.5, transport="udp") is None
+    assert unknown("session-failover", share=0.5) == ("sessions", "udp")
+    assert unknown("session-failover", rate_per_s=50) is None
     assert unknown("register", share=0.5, transport="udp") is None
     assert unknown("register", rate_per_s=100, transport="tcp-one") is None
     assert unknown("call", streams=10) is None

@@ -29,7 +29,7 @@ class RunView:
         self._measurements: dict[tuple[str, str, str], Measurement] = {}
         untraced = [cell for cell in summary.cells if not cell.traced]
         for test in published.tests:
-            # Of several the one nearest to theirs is compared.
+            # Of several the one nearest to theirs is compared, of those the one of which least else is unusual.
             for cell in sorted((cell for cell in untraced if _fits(cell, test)), key=_distance_to(test), reverse=True):
                 self._cells[cell.scenario, test.name, cell.platform] = cell
         for key, cell in self._cells.items():
@@ -78,10 +78,12 @@ def _fits(cell: CellFigures, test: PublishedTest) -> bool:
     return cell.probe == test.probe and test.parameters.items() <= cell.parameters.items()
 
 
-def _distance_to(test: PublishedTest) -> Callable[[CellFigures], float]:
-    def distance(cell: CellFigures) -> float:
+def _distance_to(test: PublishedTest) -> Callable[[CellFigures], tuple[float, int]]:
+    def distance(cell: CellFigures) -> tuple[float, int]:
         nearest = test.nearest
         own = None if nearest is None else cell.parameters.get(nearest.parameter)
-        return abs(own - nearest.value_ns) if nearest is not None and isinstance(own, int) else 0.0
+        away = abs(own - nearest.value_ns) if nearest is not None and isinstance(own, int) else 0.0
+        # A parameter that has its usual value is not stored.
+        return away, len(cell.parameters)
 
     return distance

@@ -12,13 +12,14 @@ from stealtime.studies.telephony import wording
 from stealtime.studies.telephony.figures import TelephonyFigures
 
 STUDY = "telephony"
-_FAILOVERS = ("call-failover", "register-failover", "two-stage-failover")
+_FAILOVERS = ("call-failover", "register-failover", "session-failover", "two-stage-failover")
 _MODES = ("net+bypass", "net", "net+no-net", "replicated", "no-net")
 """How a server is protected, the one first that is to keep most of what phones were told."""
 _RATES = {"registration-rate": ("rate_per_s", "registrations"), "session-rate": ("sessions_per_s", "sessions")}
 _LEADING = {
     "call-failover": ("gap_ns",),
     "register-failover": ("silence_ns",),
+    "session-failover": ("silence_ns",),
     "two-stage-failover": ("silence_ns",),
     "register": ("median_ns",),
     "registration-rate": ("rate_per_s",),
@@ -72,7 +73,7 @@ def _one_of_each(cells: Sequence[TelephonyFigures]) -> list[TelephonyFigures]:
 
 
 def _loss(cell: TelephonyFigures) -> tuple[int, float]:
-    lost = (cell.count("lost") or 0) + (cell.count("registrations_lost") or 0)
+    lost = (cell.count("lost") or 0) + (cell.count("half_open") or 0) + (cell.count("registrations_lost") or 0)
     if cell.calls is not None:
         lost += cell.calls.cut
     return lost, cell.figure(_LEADING[cell.probe][0]).p50 or 0.0
@@ -94,10 +95,16 @@ def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
     elif calls is not None:
         lost, of = (count_words(quotes, calls, f"registrations_{name}") for name in ("lost", "acknowledged"))
         parts.append(f"{lost} of {of} registrations lost")
+    sessions = by_probe.get("session-failover")
+    if sessions is not None:
+        half_open, begun = (count_words(quotes, sessions, name) for name in ("half_open", "begun"))
+        parts.append(f"{half_open} of {begun} sessions left half open")
     if calls is not None and calls.figure("gap_ns").p50 is not None:
         parts.append(f"phones heard nothing for {figure_words(quotes, calls, 'gap_ns')}")
     if registered is not None:
         parts.append(_unanswered(quotes, registered))
+    elif sessions is not None and sessions.figure("silence_ns").p50 is not None:
+        parts.append(f"no caller was answered for {figure_words(quotes, sessions, 'silence_ns')}")
     return f"Host killed ({wording.server_words(cells[0])}): {', '.join(parts)}"
 
 

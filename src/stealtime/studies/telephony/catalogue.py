@@ -13,6 +13,7 @@ from stealtime.studies.telephony.results import (
     RegistrationFailover,
     RegistrationRate,
     Registrations,
+    SessionFailover,
     SessionRate,
     TwoStageFailover,
 )
@@ -163,6 +164,23 @@ CATALOGUE = Catalogue(
                 **counts(*_REGISTRATION_COUNTS),
             },
         ),
+        "session-failover": ProbeFigures(
+            SessionFailover,
+            {
+                "silence_ns": _SILENCE,
+                "fault_to_detection_ns": Figure("to detection"),
+                "fault_to_running_ns": _TO_RUNNING,
+                "fault_to_answer_ns": _TO_ANSWER,
+                "sessions_kept_percent": Figure(
+                    "sessions kept",
+                    _share(lambda result: 100.0 * (result.kept + result.answered_late), lambda result: result.begun),
+                ),
+                **counts("begun", "kept", "answered_late", "never_answered", "half_open"),
+                "bye_refused": Figure("BYE refused", combine="sum"),
+                "bye_unanswered": Figure("BYE unanswered", combine="sum"),
+                **counts("relay_ports", "leaked_ports", "retransmissions", "connections_lost", "retries"),
+            },
+        ),
         "two-stage-failover": ProbeFigures(
             TwoStageFailover,
             {
@@ -250,6 +268,14 @@ CATALOGUE = Catalogue(
                 *("acknowledged", "lost", "unanswered", "retransmissions"),
             ),
             short=("silence_ns", "fault_to_running_ns", "acknowledged", "lost"),
+        ),
+        FigureTable(
+            "When the server's host dies while sessions are set up and ended: what became of them",
+            (
+                *("silence_ns", "fault_to_running_ns", "begun", "kept", "answered_late", "never_answered"),
+                *("half_open", "bye_refused", "bye_unanswered", "leaked_ports"),
+            ),
+            short=("silence_ns", "begun", "kept", "never_answered", "half_open"),
         ),
         FigureTable(
             "Two stages: when the host of one of several primaries dies while phones register",

@@ -16,9 +16,11 @@ from stealtime.studies.telephony.results import (
     RegistrationFailover,
     Registrations,
     ResponseTimes,
+    SessionFailover,
     TwoStageFailover,
 )
 
+_FailedOver = RegistrationFailover | SessionFailover | TwoStageFailover
 _LOST = ("lost", "registrations_lost", "lost_while_added")
 """Counts of what was acknowledged and is known to nobody any more, by the probes."""
 
@@ -63,7 +65,7 @@ class TelephonyFigures(CountedCell):
     @classmethod
     def more(cls, cell: Cell, results: Sequence[Any]) -> Mapping[str, Any]:
         times = [one.response for one in results if isinstance(one, Registrations)]
-        failovers = [one for one in results if isinstance(one, RegistrationFailover | TwoStageFailover)]
+        failovers = [one for one in results if isinstance(one, _FailedOver)]
         called = [one for one in results if isinstance(one, Calls | CallFailover)]
         return {
             "responses": [one for one in times if one is not None],
@@ -79,6 +81,8 @@ class TelephonyFigures(CountedCell):
         if lost := sum(self.counts.get(name, 0) for name in _LOST):
             # Who is forgotten is not reached in any time.
             return Bounded(None, endless=f"{lost} acknowledged registrations were lost")
+        if half_open := self.counts.get("half_open"):
+            return Bounded(None, endless=f"{half_open} sessions were left half open")
         if self.calls is not None:
             if self.calls.unheard:
                 return Bounded(None, endless=f"of {self.calls.unheard} streams of voice nothing was heard")
@@ -118,7 +122,7 @@ def _longest_silence(failovers: Sequence[TimeLine]) -> Bounded:
     return Bounded(known)
 
 
-def _time_line(one: RegistrationFailover | TwoStageFailover) -> TimeLine:
+def _time_line(one: _FailedOver) -> TimeLine:
     # Those of one server have no others.
     return TimeLine(**{name: getattr(one, name, None) for name in TimeLine.model_fields})
 

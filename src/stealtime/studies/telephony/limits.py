@@ -14,6 +14,7 @@ from stealtime.studies.telephony.results import (
     EstablishmentRate,
     RegistrationFailover,
     Registrations,
+    SessionFailover,
     TwoStageFailover,
 )
 
@@ -30,6 +31,7 @@ def limits(results: Sequence[Any]) -> list[str]:
             if isinstance(one, EstablishmentRate) and not one.is_bounded
         ),
         *_of_failovers([one for one in results if isinstance(one, RegistrationFailover | TwoStageFailover)]),
+        *_of_sessions([one for one in results if isinstance(one, SessionFailover)]),
         *_of_additions([one for one in results if isinstance(one, TwoStageFailover)]),
         *_of_calls([one for one in results if isinstance(one, Calls | CallFailover)]),
         *_of_calls_failing_over([one for one in results if isinstance(one, CallFailover)]),
@@ -73,6 +75,21 @@ def _of_failovers(results: Sequence[RegistrationFailover | TwoStageFailover]) ->
         yield (
             f"{lost} of {acknowledged} acknowledged registrations were lost with their host"
             f"{_in_times(losing, results)}, such as that of {losing[0].lost_users[0]}"
+        )
+
+
+def _of_sessions(results: Sequence[SessionFailover]) -> Iterator[str]:
+    begun = sum(one.begun for one in results)
+    if half_open := [one for one in results if one.half_open]:
+        yield (
+            f"{sum(one.half_open for one in half_open)} of {begun} sessions are half open"
+            f"{_in_times(half_open, results)}: the phone believes that it talks, and its caller has hung up"
+        )
+    if leaking := [one for one in results if one.leaked_ports]:
+        leaked, ports = sum(one.leaked_ports for one in leaking), sum(one.relay_ports for one in results)
+        yield (
+            f"{leaked} of {ports} ports of the relay are still open{_in_times(leaking, results)}, though all sessions "
+            "are over"
         )
 
 

@@ -12,6 +12,7 @@ from stealtime.studies.telephony.registrations.saturation import HELD_TRIES
 _BOOT_S = 4.0
 _SETTING_UP_S = 6.0
 _ASKING_S = 3.0
+_GIVING_UP_S = 35.0
 _ADDED_S = 12.0
 _TRIES_OF_A_RATE = 12
 _UNANSWERED_S = 8.0
@@ -56,11 +57,25 @@ class RegisterFailoverParameters(ServerParameters):
     """A server whose host dies while phones register."""
 
     transport: Transport
-    rate_per_s: Number
+    rate_per_s: Number = 0.0
+    """0 where it is a share."""
+    share: Number | None = None
     users: int | None = None
 
     def beyond_s(self, duration_s: float) -> float:
         return _BOOT_S + duration_s + _ASKING_S
+
+
+class SessionFailoverParameters(ServerParameters):
+    """A server whose host dies while sessions are established and ended."""
+
+    transport: Transport = "udp"
+    rate_per_s: Number = 0.0
+    """0 where it is a share."""
+    share: Number | None = None
+
+    def beyond_s(self, duration_s: float) -> float:
+        return _BOOT_S + _SETTING_UP_S + duration_s + _GIVING_UP_S
 
 
 class TwoStageFailoverParameters(ServerParameters):

@@ -15,6 +15,7 @@ from stealtime.studies.telephony.loads import (
     RegisterFailoverParameters,
     RegisterParameters,
     RegistrationRateParameters,
+    SessionFailoverParameters,
     SessionRateParameters,
     TwoStageFailoverParameters,
 )
@@ -98,7 +99,20 @@ class SessionRateCells(ServerCells):
 _USUAL_LOAD = [{"rate_per_s": 100.0}]
 
 
-class RegisterCells(ServerCells):
+class _RateOrShare(ServerCells):
+    rate_per_s: list[Rate] = Field(default=[], alias="rate")
+    """How many begin in a second; 100 where no share is given either."""
+    share: list[Share] = Field(default=[])
+    """Shares of what the unprotected server bears over this transport, which is searched first if it is not known."""
+
+    def loads(self) -> list[dict[str, Any]]:
+        """Every rate and share, with every combination of what else is asked for."""
+        loads = [{"rate_per_s": rate} for rate in self.rate_per_s] + [{"share": share} for share in self.share]
+        others = self.combined(leave_out=("mode", "interval_ns", "advertisement_ns", "roles", "rate_per_s", "share"))
+        return [{**other, **load} for other in others for load in loads or _USUAL_LOAD]
+
+
+class RegisterCells(_RateOrShare):
     """``register``: phones register at a rate; how long that takes them, and what it costs the server and its host."""
 
     parameters = RegisterParameters
@@ -109,18 +123,9 @@ class RegisterCells(ServerCells):
     """As of ``registration-rate``."""
     mode: list[ModeName] = Field(default=["off", "net"], min_length=1)
     """As of ``registration-rate``."""
-    rate_per_s: list[Rate] = Field(default=[], alias="rate")
-    """Registrations a second."""
-    share: list[Share] = Field(default=[])
-    """Shares of what the unprotected server bears over this transport, which is searched first if it is not known."""
-
-    def loads(self) -> list[dict[str, Any]]:
-        """Every transport at every rate and share."""
-        loads = [{"rate_per_s": rate} for rate in self.rate_per_s] + [{"share": share} for share in self.share]
-        return [{"transport": transport, **load} for transport in self.transport for load in loads or _USUAL_LOAD]
 
 
-class RegisterFailoverCells(ServerCells):
+class RegisterFailoverCells(_RateOrShare):
     """``register-failover``: the host of a protected server dies while phones register."""
 
     parameters = RegisterFailoverParameters
@@ -136,10 +141,25 @@ class RegisterFailoverCells(ServerCells):
         default=[DEFAULT_ADVERTISEMENT_NS], alias="advertisement", min_length=1
     )
     """With ``replicated``: the times from one VRRP advertisement to the next, which stand for the interval there."""
-    rate_per_s: list[Rate] = Field(default=[100.0], alias="rate", min_length=1)
-    """Registrations a second."""
     users: int | None = Field(default=None, ge=2, le=1_000_000)
     """How many phones register in all, instead of as many as there is time for; the fault falls in the middle."""
+
+
+class SessionFailoverCells(_RateOrShare):
+    """``session-failover``: the host of a protected server dies while sessions are established and ended at once."""
+
+    parameters = SessionFailoverParameters
+
+    probe: Literal["session-failover"]
+    """The name of the probe. Sessions begin for the duration before the fault, and as long after it."""
+    transport: list[Transport] = Field(default=["udp"], min_length=1)
+    """As of ``session-rate``, of which shares are."""
+    mode: list[SurvivingModeName] = Field(default=["net"], min_length=1)
+    """As of ``register-failover``."""
+    advertisement_ns: list[Advertisement] = Field(
+        default=[DEFAULT_ADVERTISEMENT_NS], alias="advertisement", min_length=1
+    )
+    """As of ``register-failover``."""
 
 
 class TwoStageFailoverCells(ServerCells):
@@ -227,6 +247,13 @@ PROBES = (
         short=("transport", "mode"),
         driver=TELEPHONY,
         bounded=_SILENCE_OF_PHONES,
+    ),
+    Probe(
+        name="session-failover",
+        cells=SessionFailoverCells,
+        short=("transport", "mode"),
+        driver=TELEPHONY,
+        bounded="the longest time in which no caller was answered",
     ),
     Probe(
         name="two-stage-failover",

@@ -132,6 +132,45 @@ class RegistrationFailover(_Stored):
     over_time: AnswersOverTime
 
 
+class SessionFailover(_Stored):
+    """A server's host died while sessions were established and ended: all at once, each as soon as it was answered."""
+
+    kind: Literal["session-failover"] = "session-failover"
+    host: str
+    """That died."""
+    rate_per_s: float
+    saturation_per_s: float | None
+    """The session establishment rate of the unprotected server over this transport, where the load is a share of it."""
+    begun: int
+    """What became of each is one of the six that follow (:data:`.calls.outcomes.Outcome`)."""
+    kept: int
+    answered_late: int
+    never_answered: int
+    half_open: int
+    bye_refused: int
+    bye_unanswered: int
+    relay_ports: int
+    """That callers and phones were told."""
+    leaked_ports: int
+    """Of those, the ones that are still open when all sessions are over."""
+    retransmissions: int
+    """Of the callers' requests."""
+    connections_lost: int
+    """Over TCP, of callers."""
+    silence_ns: int | None
+    """The longest time between two answers to callers that ends after the fault; None: none came any more."""
+    fault_to_detection_ns: int
+    fault_to_running_ns: int
+    fault_to_answer_ns: int | None
+    """Until a caller had the first answer from it; None: there was none."""
+    clock_error_ns: int = 0
+    over_time: AnswersOverTime
+
+    @property
+    def unanswered(self) -> int:
+        return self.never_answered
+
+
 class PrimaryUsers(Model):
     """What the users of one of several primaries saw of a host that died."""
 

@@ -1,11 +1,11 @@
 """How the trials of each probe are carried out with a server that answers; called by :mod:`.driver`."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from stealtime.campaigns.planned import PlannedCell
 from stealtime.store.model import Cell
 from stealtime.store.results import Result
 from stealtime.studies.telephony.calls.plan import CallPlan
+from stealtime.studies.telephony.calls.session_failover import session_failover
 from stealtime.studies.telephony.calls.sessions import attempt_sessions
 from stealtime.studies.telephony.calls.trials import call, call_failover
 from stealtime.studies.telephony.loads import (
@@ -20,6 +21,7 @@ from stealtime.studies.telephony.loads import (
     RegisterFailoverParameters,
     RegisterParameters,
     RegistrationRateParameters,
+    SessionFailoverParameters,
     SessionRateParameters,
     TwoStageFailoverParameters,
 )
@@ -37,6 +39,7 @@ from stealtime.studies.telephony.results import (
     RegistrationRate,
     Registrations,
     ResponseTimes,
+    SessionFailover,
     SessionRate,
     TwoStageFailover,
 )
@@ -50,18 +53,28 @@ _FIRST_SESSIONS_PER_S = 50.0
 _MOST_PER_S = 20_000.0
 
 
+Saturated = tuple[Literal["registrations", "sessions"], Transport]
+"""Of what a server bears so many a second, and over which transport."""
+_SHARES_OF: Mapping[str, Literal["registrations", "sessions"]] = {
+    "register": "registrations",
+    "register-failover": "registrations",
+    "session-failover": "sessions",
+}
+"""What the loads of a probe are shares of, by its name."""
+
+
 @dataclass(frozen=True)
 class Server:
     """A server that answers.
 
     Attributes:
         place: Where it runs.
-        saturation: What the unprotected server of this boot was found to bear, by transport; filled as it is found, and
-            before a load that is a share of it.
+        saturation: What the unprotected server of this boot was found to bear; filled as it is found, and before a load
+            that is a share of it.
     """
 
     place: Place
-    saturation: dict[str, float]
+    saturation: dict[Saturated, float]
 
     @property
     def is_unprotected(self) -> bool:
@@ -74,41 +87,46 @@ def find_registration_rate(server: Server, cell: PlannedCell, folder: Path) -> R
     transport = RegistrationRateParameters.of(cell.cell).transport
     found = _search_registrations(server, transport, cell.duration_ns / 1e9, folder)
     if server.is_unprotected and found.rate_per_s:
-        server.saturation[transport] = found.rate_per_s
+        server.saturation["registrations", transport] = found.rate_per_s
     return RegistrationRate(**_found(found))
 
 
-def unknown_saturation(cell: Cell, known: Mapping[str, float]) -> Transport | None:
-    """Give the transport over which the rate of a load is a share of a saturation that nobody has found yet, if any."""
-    if cell.probe != "register":
+def unknown_saturation(cell: Cell, known: Collection[Saturated]) -> Saturated | None:
+    """Give what the rate of a load is a share of, if nobody has found that yet."""
+    if cell.probe not in _SHARES_OF:
         return None
-    wanted = RegisterParameters.of(cell)
-    return None if wanted.share is None or wanted.transport in known else wanted.transport
+    # All of these have the same two fields.
+    wanted = SessionFailoverParameters.of(cell)
+    saturated = (_SHARES_OF[cell.probe], wanted.transport)
+    return None if wanted.share is None or saturated in known else saturated
 
 
-def find_saturation(server: Server, transport: Transport, folder: Path) -> None:
+def find_saturation(server: Server, saturated: Saturated, folder: Path) -> None:
     """Find what an unprotected server bears.
 
     Raises:
         StealtimeError: It bears nothing.
     """
-    found = _search_registrations(server, transport, _TRY_S, folder)
+    what, transport = saturated
+    search_rate = _search_registrations if what == "registrations" else _search_sessions
+    found = search_rate(server, transport, _TRY_S, folder)
     if not found.rate_per_s:
-        raise StealtimeError(f"the server bears no rate over {transport}: {found.attempts[-1].failure}")
-    server.saturation[transport] = found.rate_per_s
+        raise StealtimeError(f"the server bears no rate of {what} over {transport}: {found.attempts[-1].failure}")
+    server.saturation[saturated] = found.rate_per_s
 
 
 def find_session_rate(server: Server, cell: PlannedCell, folder: Path) -> SessionRate:
-    try_s = cell.duration_ns / 1e9
     transport = SessionRateParameters.of(cell.cell).transport
-    found = _search(partial(attempt_sessions, server.place, transport), try_s, _FIRST_SESSIONS_PER_S, folder)
+    found = _search_sessions(server, transport, cell.duration_ns / 1e9, folder)
+    if server.is_unprotected and found.rate_per_s:
+        server.saturation["sessions", transport] = found.rate_per_s
     return SessionRate(**_found(found))
 
 
 def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
     """Have phones register at a rate."""
     wanted = RegisterParameters.of(cell.cell)
-    rate, saturation = _rate(server, wanted)
+    rate, saturation = _rate(server, cell.cell)
     duration_s = cell.duration_ns / 1e9
     load = Load(transport=wanted.transport, rate_per_s=rate, count=max(10, round(rate * duration_s)))
     with steady(server.place):
@@ -134,7 +152,14 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
 def register_failover(server: Server, cell: PlannedCell, folder: Path) -> RegistrationFailover:
     """Have the server's host die while phones register."""
     wanted, place = RegisterFailoverParameters.of(cell.cell), _that_fails_over(server)
-    return fail_over(place, wanted.transport, wanted.rate_per_s, cell.duration_ns / 1e9, wanted.users, folder)
+    rate, _ = _rate(server, cell.cell)
+    return fail_over(place, wanted.transport, rate, cell.duration_ns / 1e9, wanted.users, folder)
+
+
+def fail_over_sessions(server: Server, cell: PlannedCell, folder: Path) -> SessionFailover:
+    """Have the server's host die while sessions are established and ended."""
+    transport, (rate, saturation) = SessionFailoverParameters.of(cell.cell).transport, _rate(server, cell.cell)
+    return session_failover(_that_fails_over(server), transport, rate, saturation, cell.duration_ns / 1e9, folder)
 
 
 def two_stage_failover(server: Server, cell: PlannedCell, folder: Path) -> TwoStageFailover:
@@ -158,6 +183,7 @@ TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
     "session-rate": find_session_rate,
     "register": register,
     "register-failover": register_failover,
+    "session-failover": fail_over_sessions,
     "two-stage-failover": two_stage_failover,
     "call": lambda server, cell, folder: call(server.place, *_calls(cell), folder),
     "call-failover": lambda server, cell, folder: call_failover(_that_fails_over(server), *_calls(cell), folder),
@@ -177,16 +203,21 @@ def _calls(cell: PlannedCell) -> tuple[CallPlan, float]:
     return CallPlan.of_streams(wanted.streams, wanted.transport), cell.duration_ns / 1e9
 
 
-def _rate(server: Server, wanted: RegisterParameters) -> tuple[float, float | None]:
+def _rate(server: Server, cell: Cell) -> tuple[float, float | None]:
     """Give the rate of a load, and the saturation that it is a share of."""
+    wanted = SessionFailoverParameters.of(cell)
     if wanted.share is None:
         return wanted.rate_per_s, None
-    saturation = server.saturation[wanted.transport]
+    saturation = server.saturation[_SHARES_OF[cell.probe], wanted.transport]
     return max(1.0, saturation * wanted.share), saturation
 
 
 def _search_registrations(server: Server, transport: Transport, try_s: float, folder: Path) -> Saturation:
     return _search(partial(attempt_rate, server.place, transport), try_s, _FIRST_REGISTRATIONS_PER_S, folder)
+
+
+def _search_sessions(server: Server, transport: Transport, try_s: float, folder: Path) -> Saturation:
+    return _search(partial(attempt_sessions, server.place, transport), try_s, _FIRST_SESSIONS_PER_S, folder)
 
 
 def _search(

@@ -16,6 +16,7 @@ from stealtime.studies.telephony.calls.plan import BEGUN_PER_S, CallPlan
 from stealtime.studies.telephony.calls.relays import Relays, told_relays
 from stealtime.studies.telephony.calls.results import Dialogues, spread_of
 from stealtime.studies.telephony.parameters import Transport
+from stealtime.studies.telephony.sipp.log import LoggedMessage
 from stealtime.studies.telephony.sipp.program import Sipp, SippOrder, start_sipp
 from stealtime.studies.telephony.sipp.statistics import parse_statistics
 from stealtime.vocabulary.errors import StealtimeError
@@ -113,7 +114,11 @@ class CallSignalling:
                 )
             time.sleep(_POLL_S)
         # Every phone was invited before it answered.
-        return Relays(answers.relays, told_relays(self._phones.messages(), "invited"))
+        return Relays(answers.relays, told_relays(self.phones_messages(), "invited"))
+
+    def phones_messages(self) -> list[LoggedMessage]:
+        """Give what the phones have written down so far."""
+        return self._phones.messages()
 
     def refuse_hung_up_before(self, last_word_ns: int) -> None:
         """See that all calls were up until the last word.

@@ -1,0 +1,81 @@
+"""Tells which ports of a relay are still open: a closed one refuses what is sent there (ICMP, port unreachable).
+
+Run as a program where the callers are, it reads ``ADDRESS:PORT`` lines from standard input, and prints the open ones.
+"""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Collection
+
+from stealtime.hosts.client import Client
+from stealtime.vocabulary.errors import StealtimeError
+
+_ROUNDS = 3
+"""What is sent, and what refuses it, may get lost."""
+_WAIT_S = 1.0
+"""For a refusal, which a protected server holds until its next checkpoint."""
+_AT_ONCE = 500
+_ENDS_WITHIN_S = 120.0
+
+
+def open_ports(client: Client, ports: Collection[str]) -> list[str]:
+    """Give the ports that refuse nothing.
+
+    Args:
+        client: From where they are asked.
+        ports: ``ADDRESS:PORT`` of each.
+
+    Raises:
+        StealtimeError: The program failed.
+    """
+    process = client.start(
+        [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        out, said = process.communicate("\n".join(sorted(ports)).encode(), timeout=_ENDS_WITHIN_S)
+    finally:
+        if process.poll() is None:
+            process.kill()
+    if process.returncode != 0:
+        raise StealtimeError(f"the relay's ports could not be asked: {said.decode(errors='replace')[-200:]}")
+    return [str(port) for port in out.decode().split()]
+
+
+class _Asking(asyncio.DatagramProtocol):
+    def __init__(self) -> None:
+        self.refused = asyncio.Event()
+
+    def error_received(self, _: Exception) -> None:
+        self.refused.set()
+
+
+async def _is_open(port: str, limit: asyncio.Semaphore) -> bool:
+    address, _, number = port.rpartition(":")
+    async with limit:
+        transport, asking = await asyncio.get_running_loop().create_datagram_endpoint(
+            _Asking, remote_addr=(address, int(number))
+        )
+        try:
+            for _ in range(_ROUNDS):
+                transport.sendto(b"\0")
+                try:
+                    await asyncio.wait_for(asking.refused.wait(), _WAIT_S)
+                except TimeoutError:
+                    continue
+                return False
+            return True
+        finally:
+            transport.close()
+
+
+async def _main() -> None:
+    ports = sys.stdin.read().split()
+    limit = asyncio.Semaphore(_AT_ONCE)
+    for port, is_open in zip(ports, await asyncio.gather(*(_is_open(one, limit) for one in ports)), strict=True):
+        if is_open:
+            sys.stdout.write(f"{port}\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())

@@ -1,0 +1,70 @@
+"""Sessions whose server dies: what became of each, by what both ends wrote down, and which ports stay open."""
+
+import socket
+
+import pytest
+from telephony_cells import MS, session_failover
+
+from stealtime.hosts.client import LocalClient
+from stealtime.studies.telephony.answer import _FAILOVERS
+from stealtime.studies.telephony.calls.outcomes import Outcome, sessions_of
+from stealtime.studies.telephony.calls.relay_ports import open_ports
+from stealtime.studies.telephony.catalogue import CATALOGUE
+from stealtime.studies.telephony.limits import limits
+from stealtime.studies.telephony.sipp.log import LoggedMessage
+
+RELAY = "10.77.1.100:30000"
+
+
+def _line(kind: str, at_ns: int = 0, status: str = "-") -> LoggedMessage:
+    return LoggedMessage(kind, "1-77@c", status, at_ns)
+
+
+@pytest.mark.parametrize(
+    ("callers", "phones", "outcome"),
+    [
+        ([_line("sent"), _line("answered", 9 * MS, RELAY), _line("ended", 20 * MS)], ["invited", "left"], "kept"),
+        (
+            [_line("sent"), _line("answered", 501 * MS, RELAY), _line("ended", 520 * MS)],
+            ["invited", "left"],
+            "answered_late",
+        ),
+        ([_line("sent")], ["invited"], "never_answered"),
+        ([_line("sent")], [], "never_answered"),
+        # Whatever its caller was told, a phone that saw no BYE believes that it talks.
+        ([_line("sent"), _line("answered", MS, RELAY), _line("ended", 2 * MS)], ["invited"], "half_open"),
+        ([_line("sent"), _line("answered", MS, RELAY), _line("refused", 2 * MS)], ["invited"], "half_open"),
+        ([_line("sent"), _line("answered", MS, RELAY)], ["invited"], "half_open"),
+        ([_line("sent"), _line("answered", MS, RELAY), _line("refused", 2 * MS)], ["invited", "left"], "bye_refused"),
+        ([_line("sent"), _line("answered", MS, RELAY)], ["invited", "left"], "bye_unanswered"),
+    ],
+)
+def test_every_session_has_one_outcome(callers: list[LoggedMessage], phones: list[str], outcome: Outcome) -> None:
+    sessions = sessions_of(callers, [_line(kind, status="10.77.1.100:30002") for kind in phones])
+    counts = sessions.counts()
+    assert counts.pop(outcome) == 1
+    assert set(counts.values()) == {0}
+    told = {RELAY} if sessions.answered_ns else set()
+    assert sessions.relays == told | ({"10.77.1.100:30002"} if "invited" in phones else set())
+
+
+def test_a_port_is_open_where_nothing_refuses_what_is_sent_there() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken, socket.socket(type=socket.SOCK_DGRAM) as freed:
+        taken.bind(("127.0.9.3", 0))
+        freed.bind(("127.0.9.3", 0))
+        left_open = f"127.0.9.3:{taken.getsockname()[1]}"
+        closed = f"127.0.9.3:{freed.getsockname()[1]}"
+        freed.close()
+        assert open_ports(LocalClient("127.0.9.3"), {left_open, closed}) == [left_open]
+
+
+def test_what_was_left_half_open_is_told_and_counted() -> None:
+    probe = CATALOGUE.probes["session-failover"]
+    fine, harmed = session_failover(), session_failover(kept=380, half_open=15, never_answered=5, leaked_ports=30)
+    assert probe.value("sessions_kept_percent", fine) == 100
+    assert probe.value("sessions_kept_percent", harmed) == 95
+    assert limits([fine]) == []
+    told = limits([fine, harmed])
+    assert told[0].startswith("15 of 800 sessions are half open in 1 of 2 failovers: the phone believes")
+    assert told[1].startswith("30 of 1600 ports of the relay are still open in 1 of 2 failovers")
+    assert "session-failover" in _FAILOVERS

@@ -84,7 +84,7 @@ def fail_over(testbed: NamespaceTestbed, place: GuestPlace, calls: int, build: B
 
     def fault() -> None:
         time.sleep(_BEFORE_S)
-        faults.append(place.kill_host())
+        faults.append(place.lose_host())
 
     with tempfile.TemporaryDirectory() as folder, FrameTap(testbed.laboratory, survivor) as tap:
         voice = make_calls(place, CallPlan(calls), _BEFORE_S + _AFTER_S, Path(folder), meanwhile=fault).voice

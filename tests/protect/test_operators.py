@@ -15,6 +15,7 @@ from stealtime.hosts.laboratory import Laboratory
 from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed, other
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.plan import CallPlan
+from stealtime.studies.telephony.loads import RegisterFailoverParameters
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace, store_node
 from stealtime.studies.telephony.registrations.failover import fail_over
@@ -51,7 +52,8 @@ def test_replicated_servers_keep_registrations_and_calls_and_are_whole_again(
     place.start()
     place.await_ready()
     first = place.serving_host()
-    found = fail_over(place, "udp", _RATE_PER_S, _BEFORE_S, None, tmp_path)
+    wanted = RegisterFailoverParameters(mode="replicated", transport="udp", rate_per_s=_RATE_PER_S)
+    found = fail_over(place, wanted, _RATE_PER_S, _BEFORE_S, tmp_path)
     assert found.host == first
     assert place.serving_host() == other(first)
     assert 0 < found.acknowledged_before < found.acknowledged == found.users
@@ -62,7 +64,7 @@ def test_replicated_servers_keep_registrations_and_calls_and_are_whole_again(
 
     def fault() -> None:
         time.sleep(_BEFORE_S)
-        faults.append(place.kill_host())
+        faults.append(place.lose_host())
 
     made = make_calls(place, CallPlan(_CALLS), 2 * _BEFORE_S + _AFTER_S, tmp_path, meanwhile=fault)
     assert faults[0].died == other(first)
@@ -83,7 +85,7 @@ def test_an_encrypted_call_outlives_its_host_in_the_mode_net(laboratory: Laborat
     running_ns = []
 
     def fault() -> int:
-        blown = place.kill_host()
+        blown = place.lose_host()
         running_ns.append(blown.running_ns)
         return blown.struck_ns
 

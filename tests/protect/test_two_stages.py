@@ -14,6 +14,7 @@ from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.namespace_testbed import STANDBY, NamespaceTestbed
 from stealtime.studies.telephony.calls.dialogues import CallSignalling
 from stealtime.studies.telephony.calls.plan import CallPlan
+from stealtime.studies.telephony.loads import TwoStageFailoverParameters
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, laboratory_fronts
 from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
 from stealtime.studies.telephony.registrations.two_stages import fail_over_of_several
@@ -50,7 +51,8 @@ def place() -> Iterator[TwoStagePlace]:
 @pytest.mark.truth
 def test_a_primary_is_added_and_another_one_dies_and_nobody_is_lost(place: TwoStagePlace, tmp_path: Path) -> None:
     before, from_ns = place.await_protected(), time.monotonic_ns()
-    seen = fail_over_of_several(place, "udp", _RATE_PER_S, _BEFORE_S, tmp_path)
+    wanted = TwoStageFailoverParameters(mode="net", primaries=2, transport="udp", rate_per_s=_RATE_PER_S)
+    seen = fail_over_of_several(place, wanted, _BEFORE_S, tmp_path)
     count = round(2 * _BEFORE_S * _RATE_PER_S)
 
     # The name server led phones to both fronts, and these shared them between all primaries.

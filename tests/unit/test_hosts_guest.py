@@ -58,7 +58,7 @@ def went_on(at_ms: int) -> dict[str, Any]:
 def test_a_failover_is_told_by_our_clock_with_the_error_of_both_others() -> None:
     active = member("a", "active")
     hosts = (FarHost("a", active), FarHost("b", member("b", "solo", resume_ns=9 * MS), went_on(50), went_on(180)))
-    fault = lose_host([guest(*hosts)], [active], "b")
+    fault = lose_host([guest(*hosts)], [active], "b", "killed")
     assert (fault.struck_ns, fault.running_ns, fault.detected_ns) == (100 * MS, 180 * MS, 171 * MS)
     assert (fault.died, fault.survived, fault.error_ns) == ("a", "b", 2 * ERROR_NS)
 

@@ -217,7 +217,7 @@ def test_a_lent_host_touches_only_what_was_lent(short_path: Path) -> None:
     assert asked(host, "lend", prefix="sip-00000001", folder=str(ours)) == {}
     for name in ("phone", "sip-00000002-1", "sip-00000001-../../etc", "sip-00000001"):
         assert "was not lent" in asked(host, "end", vm=name)["error"]
-    for command, more in (("die", {"pid": 1, "death": "silent"}), ("kill", {}), ("epochs", {"from_ns": 0})):
+    for command, more in (("die", {"pid": 1, "kind": "silent"}), ("kill", {}), ("epochs", {"from_ns": 0})):
         assert "was not lent" in asked(host, command, vm="phone", **more)["error"]
     assert asked(host, "status", vm="sip-00000001-1") == {"member": None}
     assert asked(host, "cpu")["server_ns"] == 0

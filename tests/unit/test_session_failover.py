@@ -11,6 +11,8 @@ from stealtime.studies.telephony.calls.outcomes import Outcome, sessions_of
 from stealtime.studies.telephony.calls.relay_ports import open_ports
 from stealtime.studies.telephony.catalogue import CATALOGUE
 from stealtime.studies.telephony.limits import limits
+from stealtime.studies.telephony.loads import CallFailoverParameters
+from stealtime.studies.telephony.probes import CallFailoverCells
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 
 RELAY = "10.77.1.100:30000"
@@ -46,6 +48,14 @@ def test_every_session_has_one_outcome(callers: list[LoggedMessage], phones: lis
     assert set(counts.values()) == {0}
     told = {RELAY} if sessions.answered_ns else set()
     assert sessions.relays == told | ({"10.77.1.100:30002"} if "invited" in phones else set())
+
+
+def test_a_replicated_server_is_killed_and_nothing_else() -> None:
+    cells = CallFailoverCells(
+        probe="call-failover", duration="1s", mode=["net", "replicated"], fault=["killed", "silent", "planned"]
+    )
+    found = {(one.mode, one.fault) for one in cells.parameter_sets() if isinstance(one, CallFailoverParameters)}
+    assert found == {("net", "killed"), ("net", "silent"), ("net", "planned"), ("replicated", "killed")}
 
 
 def test_a_port_is_open_where_nothing_refuses_what_is_sent_there() -> None:

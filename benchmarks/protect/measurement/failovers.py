@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stealtime.hosts.guest import lose_host
-from stealtime.hosts.host import Death, NotProtectedError
+from stealtime.hosts.host import FaultKind, NotProtectedError
 
 from .hosts import Guest, NamespaceTestbed
 
@@ -16,7 +16,7 @@ _AFTER_S = 1.0
 
 _MOST_LOST = 5
 
-FAULTS: tuple[Death, ...] = ("killed", "silent")
+FAULTS: tuple[FaultKind, ...] = ("killed", "silent")
 
 OUTAGE_MS = 500
 """What a client may notice of it."""
@@ -36,7 +36,7 @@ class Failover:
     tcp_lived: bool
 
 
-def strike(guest: Guest, fault: Death) -> Failover | None:
+def strike(guest: Guest, fault: FaultKind) -> Failover | None:
     """Let the active member die in one of two ways; None if it just was not protected, and so the guest is no more.
 
     Raises:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stealtime.hosts.clock_offset import ClockOffset, Moment
-from stealtime.hosts.host import Death, Host, NotProtectedError
+from stealtime.hosts.host import FaultKind, Host, NotProtectedError
 from stealtime.hosts.waiting import PATIENCE_S, Waiting
 from stealtime.protect.status import RUNS_NOW, MemberStatus
 from stealtime.vocabulary.errors import StealtimeError
@@ -160,7 +160,7 @@ class Guest:
         host = self._host(active.host)
         return host.epochs(self.name, host.clock().surely_after(from_ns))
 
-    def lose_host(self, active: MemberStatus, death: Death = "killed") -> Moment:
+    def lose_host(self, active: MemberStatus, kind: FaultKind = "killed") -> Moment:
         """Have the host of its active member die when it is protected; give when.
 
         Raises:
@@ -169,7 +169,7 @@ class Guest:
         if active.pid is None:
             raise StealtimeError(f"the member on {active.host} does not say its pid")
         host = self._host(active.host)
-        return host.clock().moment(host.die(self.name, active.pid, death))
+        return host.clock().moment(host.die(self.name, active.pid, kind))
 
     def kill_unprotected(self) -> Moment:
         """Kill it where it begins, though nothing protects it; give when."""
@@ -225,14 +225,14 @@ class Guest:
         return next(host for host in self.hosts if host.name == name)
 
 
-def lose_host(guests: Sequence[Guest], active: Sequence[MemberStatus], survived: str, death: Death = "killed") -> Fault:
-    """Have the host of some guests die when each is protected; give when the last of them runs again.
+def lose_host(guests: Sequence[Guest], active: Sequence[MemberStatus], survived: str, kind: FaultKind) -> Fault:
+    """Have the host of some guests be lost when each is protected; give when the last of them runs again.
 
     Raises:
         StealtimeError: It does not; ``NotProtectedError`` where a guest left its host before the fault.
     """
     struck = min(
-        (guest.lose_host(one, death) for guest, one in zip(guests, active, strict=True)), key=lambda one: one.at_ns
+        (guest.lose_host(one, kind) for guest, one in zip(guests, active, strict=True)), key=lambda one: one.at_ns
     )
     taken = [guest.await_taken(survived) for guest in guests]
     running = max((guest.first(survived, "guest-continued", struck) for guest in guests), key=lambda one: one.at_ns)

@@ -12,9 +12,15 @@ from stealtime.hosts.clock_offset import ClockOffset
 from stealtime.protect.status import MemberStatus
 from stealtime.vocabulary.errors import StealtimeError
 
-Death = Literal["killed", "silent"]
-"""How a host dies: ``killed``: the guest's member and QEMU by SIGKILL, and their connections close; ``silent``: only
-missing heartbeats tell of it."""
+FaultKind = Literal["killed", "silent", "planned"]
+"""How a host is lost to a guest: ``killed``: the guest's member and QEMU by SIGKILL, and their connections close;
+``silent``: only missing heartbeats tell of it; ``planned``: not at all, its operator moves the guest away."""
+
+FAULT_WORDS: Mapping[FaultKind, str] = {
+    "killed": "Host killed",
+    "silent": "Host fallen silent",
+    "planned": "Moved by its operator",
+}
 
 
 class NotProtectedError(StealtimeError):
@@ -73,8 +79,8 @@ class Host(Protocol):
     def epochs(self, vm: str, from_ns: int) -> list[dict[str, int]]:
         """Give the rows of the guest's epochs that began since a moment, by the names of their columns."""
 
-    def die(self, vm: str, pid: int, death: Death) -> int:
-        """Have the guest's active member here, and what runs it, die when it is protected; give when.
+    def die(self, vm: str, pid: int, kind: FaultKind) -> int:
+        """Have the guest's active member here, and what runs it, be lost when it is protected; give when.
 
         Raises:
             NotProtectedError: It was not, or left that member before.

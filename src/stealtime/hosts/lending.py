@@ -65,7 +65,7 @@ class Lending:
             "status": self._status,
             "events": lambda vm, event: {"events": self._here.events(self._own(vm), event)},
             "epochs": lambda vm, from_ns: {"epochs": self._here.epochs(self._own(vm), from_ns)},
-            "die": lambda vm, pid, death: {"struck_ns": self._here.die(self._own(vm), pid, death)},
+            "die": lambda vm, pid, kind: {"struck_ns": self._here.die(self._own(vm), pid, kind)},
             "kill": lambda vm: {"struck_ns": self._here.kill(self._own(vm))},
             "revive": self._revive,
             "cpu": self._cpu,

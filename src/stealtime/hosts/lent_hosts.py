@@ -21,7 +21,7 @@ import asyncssh
 
 import stealtime
 from stealtime.hosts.clock_offset import ClockOffset, Exchange
-from stealtime.hosts.host import CpuTimes, Death, NotProtectedError, Seen
+from stealtime.hosts.host import CpuTimes, FaultKind, NotProtectedError, Seen
 from stealtime.hosts.lending import SILENT_FOR_S, VERSION
 from stealtime.lab.platforms.failure import log_tail, read_tail
 from stealtime.lab.platforms.ssh import SshPlatform
@@ -93,8 +93,8 @@ class LentHost:
     def epochs(self, vm: str, from_ns: int) -> list[dict[str, int]]:
         return list(self.ask("epochs", vm=vm, from_ns=from_ns)["epochs"])
 
-    def die(self, vm: str, pid: int, death: Death) -> int:
-        return int(self.ask("die", vm=vm, pid=pid, death=death)["struck_ns"])
+    def die(self, vm: str, pid: int, kind: FaultKind) -> int:
+        return int(self.ask("die", vm=vm, pid=pid, kind=kind)["struck_ns"])
 
     def kill(self, vm: str) -> int:
         return int(self.ask("kill", vm=vm)["struck_ns"])

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 
 from stealtime.hosts.clock_offset import SAME_CLOCK, ClockOffset
-from stealtime.hosts.host import CpuTimes, Death, NotProtectedError, Seen
+from stealtime.hosts.host import CpuTimes, FaultKind, NotProtectedError, Seen
 from stealtime.hosts.killing import freeze_protected, kill_protected, last_state
 from stealtime.hosts.lent_machines import end_member
 from stealtime.hosts.process_times import thread_times_ns
@@ -82,8 +82,8 @@ class MembersHere:
     def epochs(self, vm: str, from_ns: int) -> list[dict[str, int]]:
         return [row for row in read_epochs(self.member(vm).epochs) if row["begin_ns"] >= from_ns]
 
-    def die(self, vm: str, pid: int, death: Death) -> int:
-        """Kill a guest's active member when it is protected, or stop it and its QEMU for good."""
+    def die(self, vm: str, pid: int, kind: FaultKind) -> int:
+        """Kill a guest's active member when it is protected, stop it and its QEMU for good, or have it hand over."""
         folder = self.member(vm)
         control = ControlClient(folder.control_socket)
 
@@ -92,13 +92,18 @@ class MembersHere:
             if status is None or (status.role, status.pid) != ("active", pid):
                 raise NotProtectedError(f"the guest was not protected on {self.name!r} when its host was to die")
 
-        strike = kill_protected if death == "killed" else freeze_protected
+        strike = kill_protected if kind == "killed" else freeze_protected
         try:
+            if kind == "planned":
+                await_protected()
+                struck_ns = time.monotonic_ns()
+                control.failover()
+                return struck_ns
             process = psutil.Process(pid)
             struck_ns = strike(process, lambda: last_state(folder, pid) == "Protected", await_protected)
         except (ControlError, psutil.NoSuchProcess, ProcessLookupError) as error:
             raise NotProtectedError(f"the guest left {self.name!r} before its host was to die") from error
-        if death == "silent":
+        if kind == "silent":
             self._frozen.append(process)
         return struck_ns
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.guest import Guest
-from stealtime.hosts.host import CpuTimes, Death, NotProtectedError
+from stealtime.hosts.host import CpuTimes, FaultKind, NotProtectedError
 from stealtime.hosts.killing import last_state
 from stealtime.hosts.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, NETWORKS, Laboratory
 from stealtime.hosts.members_here import MembersHere
@@ -197,10 +197,10 @@ class NamespaceHost(MembersHere):
         vm = self.vm_file(machine)
         self.start_member(vm.name, make_spec(vm, self.state, self.name))
 
-    def die(self, vm: str, pid: int, death: Death) -> int:
-        """Kill a guest's member; or lose all frames of the host's links, and end all its processes."""
-        if death == "killed":
-            return super().die(vm, pid, death)
+    def die(self, vm: str, pid: int, kind: FaultKind) -> int:
+        """As of others; ``silent``: lose all frames of the host's links, and end all its processes."""
+        if kind != "silent":
+            return super().die(vm, pid, kind)
         struck_ns = time.monotonic_ns()
         for network in NETWORKS:
             self._testbed.laboratory.cut(self._node, network)

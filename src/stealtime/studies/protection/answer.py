@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from stealtime.hosts.host import FAULT_WORDS
 from stealtime.report.answer import Answer, Quotes
 from stealtime.report.answer_trust import why_nothing
 from stealtime.report.catalogue.answer import answered, count_words, figure_words, ratio_words
@@ -14,7 +15,6 @@ from stealtime.studies.protection.probes import FailoverParameters, ProtectedPar
 from stealtime.vocabulary.quantities import format_duration
 
 STUDY = "protection"
-_DIED = {"killed": "Host killed", "silent": "Host fallen silent"}
 
 
 def answer_of(summary: RunSummary) -> Answer:
@@ -72,7 +72,7 @@ def _died(quotes: Quotes, cell: ProtectionFigures) -> str:
     gone = "".join(f"; {text}" for text in cell.silences)
     pages = f", {count_words(quotes, cell, 'pages_wrong')} pages of its memory are wrong" if cell.pages_wrong else ""
     return (
-        f"{_DIED[FailoverParameters.of(cell).fault]} ({_protected(cell)}): {wrong} of {told} acknowledged values "
+        f"{FAULT_WORDS[FailoverParameters.of(cell).fault]} ({_protected(cell)}): {wrong} of {told} acknowledged values "
         f"were lost or wrong{pages}, {lost} of {died} TCP connections broke, clients heard nothing for {silence}"
         f"{gone}"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.hosts.counting import Watched, ask, counting, counting_machine, counts_of, watch
 from stealtime.hosts.guest import Guest, lose_host
-from stealtime.hosts.host import Death
+from stealtime.hosts.host import FaultKind
 from stealtime.hosts.moments import moments_of, read_clocks
 from stealtime.hosts.reusing_driver import GuestDriver
 from stealtime.hosts.setting_up import refuse_hosts, set_up_hosts
@@ -71,14 +71,14 @@ def _count_round_trips(guest: Guest, duration_s: float) -> RoundTrips:
     return RoundTrips(**counts_of(seen), checkpoints=_checkpoints(watched), moments=moments, **trips)
 
 
-def _fail_over(guest: Guest, death: Death, duration_s: float) -> Failover:
+def _fail_over(guest: Guest, kind: FaultKind, duration_s: float) -> Failover:
     active, before = guest.await_ready(), read_clocks()
     with counting(guest, 1, "--check") as client:
         watched = watch(guest, active, duration_s, client)
-        fault = lose_host([guest], [active], guest.other_host(active.host), death)
+        fault = lose_host([guest], [active], guest.other_host(active.host), kind)
         time.sleep(_AFTER_S)
         seen = client.end()
-    if death == "silent":
+    if kind == "silent":
         guest.revive(active.host)
     guest.await_ready(unlike=frozenset({active.pid or 0}))
     return Failover(

@@ -7,11 +7,11 @@ from pydantic import Field
 
 from stealtime.campaigns.parameters import Parameters
 from stealtime.campaigns.probe import Driver, Probe, ProbeCells
+from stealtime.hosts.host import FaultKind
 from stealtime.vocabulary.quantities import DurationNs
 
 Interval = Annotated[DurationNs, Field(ge=5_000_000)]
 Mode = Literal["off", "no-net", "net", "net+bypass"]
-Fault = Literal["killed", "silent"]
 
 
 class ProtectedParameters(Parameters):
@@ -25,7 +25,7 @@ class ProtectedParameters(Parameters):
 class FailoverParameters(ProtectedParameters):
     """How its host dies."""
 
-    fault: Fault
+    fault: FaultKind
 
 
 class FailoverCells(ProbeCells):
@@ -40,10 +40,10 @@ class FailoverCells(ProbeCells):
     """What happens to the guest's output until its checkpoint is acknowledged."""
     interval_ns: list[Interval] = Field(default=[100_000_000], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
-    fault: list[Fault] = Field(default=["killed", "silent"], min_length=1)
+    fault: list[FaultKind] = Field(default=["killed", "silent"], min_length=1)
     """How the host dies: ``killed``: its member and QEMU by SIGKILL, whose connection closes; ``silent``: all its links
     lose all frames and all its processes are gone, so that only missing heartbeats tell. On a real host the member
-    and QEMU stand still instead, by SIGSTOP."""
+    and QEMU stand still instead, by SIGSTOP. ``planned``: it does not, the guest is moved by its operator."""
 
 
 class RoundTripCells(ProbeCells):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from stealtime.hosts.host import FAULT_WORDS
 from stealtime.report import notation
 from stealtime.report.answer import LINES_MAX, Answer, Quotes
 from stealtime.report.answer_trust import why_nothing
@@ -53,7 +54,7 @@ def _servers(cells: Sequence[TelephonyFigures]) -> list[list[TelephonyFigures]]:
     """Give the cells of failovers by server: first the server with most kinds of them, then in the order of modes."""
     by_server: dict[tuple[object, ...], list[TelephonyFigures]] = {}
     for cell in sorted((one for one in cells if one.probe in _FAILOVERS), key=lambda one: _FAILOVERS.index(one.probe)):
-        names = (cell.parameters.get(name) for name in ("mode", "interval_ns"))
+        names = (cell.parameters.get(name) for name in ("mode", "interval_ns", "fault"))
         by_server.setdefault((cell.platform, *names, cell.parameters.get("roles", "together")), []).append(cell)
 
     def rank(own: list[TelephonyFigures]) -> tuple[int, int]:
@@ -105,7 +106,13 @@ def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
         parts.append(_unanswered(quotes, registered))
     elif sessions is not None and sessions.figure("silence_ns").p50 is not None:
         parts.append(f"no caller was answered for {figure_words(quotes, sessions, 'silence_ns')}")
-    return f"Host killed ({wording.server_words(cells[0])}): {', '.join(parts)}"
+    return f"{_lost(cells[0])} ({wording.server_words(cells[0])}): {', '.join(parts)}"
+
+
+def _lost(cell: TelephonyFigures) -> str:
+    """Say how the host was lost."""
+    fault = cell.parameters.get("fault", "killed")
+    return next((words for kind, words in FAULT_WORDS.items() if kind == fault), str(fault))
 
 
 def _unanswered(quotes: Quotes, cell: TelephonyFigures) -> str:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import PlainSerializer
 
+from stealtime.hosts.host import FaultKind
 from stealtime.studies.telephony.calls.plan import BEGUN_PER_S, STREAMS_OF_A_CALL
 from stealtime.studies.telephony.parameters import ServerParameters, Transport
 from stealtime.studies.telephony.registrations.saturation import HELD_TRIES
@@ -60,6 +61,7 @@ class RegisterFailoverParameters(ServerParameters):
     rate_per_s: Number = 0.0
     """0 where it is a share."""
     share: Number | None = None
+    fault: FaultKind = "killed"
     users: int | None = None
 
     def beyond_s(self, duration_s: float) -> float:
@@ -73,6 +75,7 @@ class SessionFailoverParameters(ServerParameters):
     rate_per_s: Number = 0.0
     """0 where it is a share."""
     share: Number | None = None
+    fault: FaultKind = "killed"
 
     def beyond_s(self, duration_s: float) -> float:
         return _BOOT_S + _SETTING_UP_S + duration_s + _GIVING_UP_S
@@ -84,6 +87,7 @@ class TwoStageFailoverParameters(ServerParameters):
     primaries: int
     transport: Transport
     rate_per_s: Number
+    fault: FaultKind = "killed"
 
     def beyond_s(self, duration_s: float) -> float:
         return self.primaries * _BOOT_S + _ADDED_S + duration_s + 2 * _ASKING_S
@@ -102,6 +106,8 @@ class CallParameters(ServerParameters):
 
 class CallFailoverParameters(CallParameters):
     """A server whose host dies while calls are up."""
+
+    fault: FaultKind = "killed"
 
     def beyond_s(self, duration_s: float) -> float:
         return super().beyond_s(duration_s) + duration_s + _ASKING_S

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from stealtime.campaigns.parameters import Parameters
 from stealtime.campaigns.probe import Driver, Percentiles, Probe, ProbeCells
+from stealtime.hosts.host import FaultKind
 from stealtime.studies.telephony.calls.plan import CALLS_MAX, STREAMS_OF_A_CALL
 from stealtime.studies.telephony.loads import (
     CallFailoverParameters,
@@ -32,6 +33,7 @@ Share = Annotated[float, Field(gt=0, le=10)]
 Primaries = Annotated[int, Field(ge=2, le=3)]
 """The laboratory has a host for each of so many, beside the one that backs them."""
 Streams = Annotated[int, Field(ge=STREAMS_OF_A_CALL, le=CALLS_MAX * STREAMS_OF_A_CALL, multiple_of=STREAMS_OF_A_CALL)]
+Faults = list[FaultKind]
 Advertisement = Annotated[DurationNs, Field(ge=10_000_000, le=40_950_000_000)]
 """VRRP counts hundredths of a second in twelve bits (RFC 5798, section 5.2.7)."""
 DEFAULT_INTERVAL_NS = 100_000_000
@@ -47,8 +49,12 @@ class ServerCells(ProbeCells):
     """The times from one checkpoint to the next."""
 
     def parameter_sets(self) -> list[Parameters]:
-        """Every server with every load."""
-        return [self.parameters(**server, **load) for server, load in product(self.servers(), self.loads())]
+        """Every server with every load that it can have."""
+        return [
+            self.parameters(**server, **load)
+            for server, load in product(self.servers(), self.loads())
+            if server["mode"] != "replicated" or load.get("fault", "killed") == "killed"
+        ]
 
     def servers(self) -> list[dict[str, Any]]:
         """Give the parameters of each server: every mode with every interval and roles, and those unprotected.
@@ -141,6 +147,10 @@ class RegisterFailoverCells(_RateOrShare):
         default=[DEFAULT_ADVERTISEMENT_NS], alias="advertisement", min_length=1
     )
     """With ``replicated``: the times from one VRRP advertisement to the next, which stand for the interval there."""
+    fault: Faults = Field(default=["killed"], min_length=1)
+    """How the host is lost: ``killed``: the server's member and QEMU by SIGKILL; ``silent``: all its links lose all
+    frames and its processes are gone (on a real host they stand still); ``planned``: its operator moves the server away
+    (``stealtime protect failover``). ``replicated`` has the first only."""
     users: int | None = Field(default=None, ge=2, le=1_000_000)
     """How many phones register in all, instead of as many as there is time for; the fault falls in the middle."""
 
@@ -154,6 +164,8 @@ class SessionFailoverCells(_RateOrShare):
     """The name of the probe. Sessions begin for the duration before the fault, and as long after it."""
     transport: list[Transport] = Field(default=["udp"], min_length=1)
     """As of ``session-rate``, of which shares are."""
+    fault: Faults = Field(default=["killed"], min_length=1)
+    """As of ``register-failover``."""
     mode: list[SurvivingModeName] = Field(default=["net"], min_length=1)
     """As of ``register-failover``."""
     advertisement_ns: list[Advertisement] = Field(
@@ -173,6 +185,8 @@ class TwoStageFailoverCells(ServerCells):
     """How many there are when the host dies; the last one of them is added while phones register."""
     transport: list[Transport] = Field(default=["udp"], min_length=1)
     """As of ``registration-rate``; over TCP fronts reach primaries over TCP, too."""
+    fault: Faults = Field(default=["killed"], min_length=1)
+    """As of ``register-failover``."""
     mode: list[SurvivingFrontedModeName] = Field(default=["net"], min_length=1)
     """How each primary is protected."""
     rate_per_s: list[Rate] = Field(default=[100.0], alias="rate", min_length=1)
@@ -225,6 +239,8 @@ class CallFailoverCells(_CallCells):
     three seconds after it."""
     mode: list[SurvivingCallModeName] = Field(default=["net+bypass"], min_length=1)
     """As of ``call``. ``no-net`` may lose what was acknowledged."""
+    fault: Faults = Field(default=["killed"], min_length=1)
+    """As of ``register-failover``."""
 
 
 TELEPHONY = Driver(scenario="telephony", takes_real_hosts=True, module="stealtime.studies.telephony.driver")
@@ -244,21 +260,21 @@ PROBES = (
     Probe(
         name="register-failover",
         cells=RegisterFailoverCells,
-        short=("transport", "mode"),
+        short=("transport", "mode", "fault"),
         driver=TELEPHONY,
         bounded=_SILENCE_OF_PHONES,
     ),
     Probe(
         name="session-failover",
         cells=SessionFailoverCells,
-        short=("transport", "mode"),
+        short=("transport", "mode", "fault"),
         driver=TELEPHONY,
         bounded="the longest time in which no caller was answered",
     ),
     Probe(
         name="two-stage-failover",
         cells=TwoStageFailoverCells,
-        short=("transport", "mode", "primaries"),
+        short=("transport", "mode", "fault", "primaries"),
         driver=TELEPHONY,
         bounded=_SILENCE_OF_PHONES,
     ),
@@ -272,7 +288,7 @@ PROBES = (
     Probe(
         name="call-failover",
         cells=CallFailoverCells,
-        short=("streams", "transport", "mode", "roles"),
+        short=("streams", "transport", "mode", "fault", "roles"),
         driver=TELEPHONY,
         bounded=_SILENCE_OF_VOICE,
     ),

@@ -17,6 +17,7 @@ from stealtime.studies.telephony.calls.session_failover import session_failover
 from stealtime.studies.telephony.calls.sessions import attempt_sessions
 from stealtime.studies.telephony.calls.trials import call, call_failover
 from stealtime.studies.telephony.loads import (
+    CallFailoverParameters,
     CallParameters,
     RegisterFailoverParameters,
     RegisterParameters,
@@ -153,13 +154,13 @@ def register_failover(server: Server, cell: PlannedCell, folder: Path) -> Regist
     """Have the server's host die while phones register."""
     wanted, place = RegisterFailoverParameters.of(cell.cell), _that_fails_over(server)
     rate, _ = _rate(server, cell.cell)
-    return fail_over(place, wanted.transport, rate, cell.duration_ns / 1e9, wanted.users, folder)
+    return fail_over(place, wanted, rate, cell.duration_ns / 1e9, folder)
 
 
 def fail_over_sessions(server: Server, cell: PlannedCell, folder: Path) -> SessionFailover:
     """Have the server's host die while sessions are established and ended."""
-    transport, (rate, saturation) = SessionFailoverParameters.of(cell.cell).transport, _rate(server, cell.cell)
-    return session_failover(_that_fails_over(server), transport, rate, saturation, cell.duration_ns / 1e9, folder)
+    wanted, (rate, saturation) = SessionFailoverParameters.of(cell.cell), _rate(server, cell.cell)
+    return session_failover(_that_fails_over(server), wanted, rate, saturation, cell.duration_ns / 1e9, folder)
 
 
 def two_stage_failover(server: Server, cell: PlannedCell, folder: Path) -> TwoStageFailover:
@@ -168,7 +169,7 @@ def two_stage_failover(server: Server, cell: PlannedCell, folder: Path) -> TwoSt
     if not isinstance(place, TwoStagePlace):
         raise TypeError(f"{place!r} has no fronts")
     place.begin_again()
-    return fail_over_of_several(place, wanted.transport, wanted.rate_per_s, cell.duration_ns / 1e9, folder)
+    return fail_over_of_several(place, wanted, cell.duration_ns / 1e9, folder)
 
 
 def response_times(sorted_ns: list[int]) -> ResponseTimes:
@@ -186,7 +187,9 @@ TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
     "session-failover": fail_over_sessions,
     "two-stage-failover": two_stage_failover,
     "call": lambda server, cell, folder: call(server.place, *_calls(cell), folder),
-    "call-failover": lambda server, cell, folder: call_failover(_that_fails_over(server), *_calls(cell), folder),
+    "call-failover": lambda server, cell, folder: call_failover(
+        _that_fails_over(server), *_calls(cell), folder, CallFailoverParameters.of(cell.cell).fault
+    ),
 }
 """By the name of the probe."""
 

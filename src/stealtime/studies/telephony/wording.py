@@ -6,6 +6,7 @@ from stealtime.studies.telephony.calls.recommendation import JudgedCalls, Recomm
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.vocabulary.quantities import format_duration
 
+_FAULTS = {"silent": ", silent", "planned": ", moved"}
 _TRANSPORTS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
 _SEVERAL = (
     "Two stages: silence is that of the users of the primary whose host died, the others are the users of all other "
@@ -54,8 +55,9 @@ def server_words(cell: TelephonyFigures) -> str:
     how = "" if mode in (None, "off") else f" {mode}"
     every = f" every {format_duration(interval_ns)}" if isinstance(interval_ns, int) else ""
     several = f", {primaries} primaries" if isinstance(primaries := cell.parameters.get("primaries"), int) else ""
+    fault = _FAULTS.get(str(cell.parameters.get("fault")), "")
     apart = ", media apart" if cell.parameters.get("roles") == "apart" else ""
-    return f"{cell.platform}{how}{every}{apart}{several}"
+    return f"{cell.platform}{how}{every}{apart}{several}{fault}"
 
 
 def transport_words(cell: TelephonyFigures) -> str:

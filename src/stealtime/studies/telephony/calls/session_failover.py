@@ -7,7 +7,7 @@ from stealtime.studies.telephony.calls.dialogues import CALLERS_PORT, GIVES_UP_A
 from stealtime.studies.telephony.calls.outcomes import sessions_of
 from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relay_ports import open_ports
-from stealtime.studies.telephony.parameters import Transport
+from stealtime.studies.telephony.loads import SessionFailoverParameters
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.registrations.failover import await_first_answer, over_time, silence_ns
 from stealtime.studies.telephony.results import SessionFailover
@@ -23,13 +23,18 @@ _AFTER_S = 1.0
 
 
 def session_failover(
-    place: Place, transport: Transport, rate_per_s: float, saturation_per_s: float | None, before_s: float, folder: Path
+    place: Place,
+    wanted: SessionFailoverParameters,
+    rate_per_s: float,
+    saturation_per_s: float | None,
+    before_s: float,
+    folder: Path,
 ) -> SessionFailover:
     """Let the host of a server die while sessions are established and ended.
 
     Args:
         place: The server; it is protected, or there is another one.
-        transport: How callers reach it.
+        wanted: Of it and its callers.
         rate_per_s: How many sessions begin in a second.
         saturation_per_s: What the unprotected server bears, where the rate is a share of it.
         before_s: How long sessions begin before the fault, and as long after it.
@@ -39,11 +44,11 @@ def session_failover(
         NotProtectedError: The server lost its standby before the fault.
         StealtimeError: It does not go on, or SIPp fails.
     """
-    plan = CallPlan(_PHONES, transport)
+    plan = CallPlan(_PHONES, wanted.transport)
     order = SippOrder(
         scenario=scenario_path("accounted_caller"),
         target=place.address,
-        transport=transport,
+        transport=wanted.transport,
         calls=max(2, round(2 * before_s * rate_per_s)),
         rate_per_s=rate_per_s,
         users=plan.fields,
@@ -62,7 +67,7 @@ def session_failover(
             await_first_answer(callers)
             time.sleep(before_s)
             place.check_protected(active, from_ns)
-            fault = place.kill_host()
+            fault = place.lose_host(wanted.fault)
             finished = callers.wait()
         finally:
             callers.end()
@@ -72,6 +77,7 @@ def session_failover(
         raise StealtimeError(f"SIPp began no session: {finished.said}", hint="is its address or a port taken?")
     leaked = open_ports(place.client, sessions.relays)
     # As whole as it was before, for the next trial.
+    place.revive()
     place.await_protected(frozenset(member.pid for member in active if member.pid is not None))
     answered = sorted(sessions.answered_ns.values())
     after = [at_ns for at_ns in answered if at_ns >= fault.running_ns]

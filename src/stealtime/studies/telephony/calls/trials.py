@@ -1,9 +1,11 @@
 """The trials of the probes ``call`` and ``call-failover``."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from stealtime.hosts.guest import Fault
+from stealtime.hosts.host import FaultKind
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Moment, RegistrationsMeanwhile
@@ -19,6 +21,15 @@ from stealtime.studies.telephony.registrations.load import (
 )
 from stealtime.studies.telephony.sipp.program import Sipp
 
+_WON, _RUNS = "the standby has won the register", "the guest runs again"
+_TAKEN = {
+    "killed": ("the host is killed", _WON, _RUNS),
+    "silent": ("the host falls silent", _WON, _RUNS),
+    "planned": ("its operator moves the guest", _WON, _RUNS),
+    # Both moments are one there.
+    "replicated": ("the host is killed", "", "the other server has the address"),
+}
+"""What happens when the host is lost, when that is decided, and when the server is there again."""
 _AFTER_S = 3.0
 """How long both ends speak on after as much time as before the fault: a failover takes some tenths of a second."""
 _REGISTERED_PER_S = 20.0
@@ -42,7 +53,7 @@ def call(place: Place, plan: CallPlan, voice_s: float, folder: Path) -> Calls:
     )
 
 
-def call_failover(place: Place, plan: CallPlan, before_s: float, folder: Path) -> CallFailover:
+def call_failover(place: Place, plan: CallPlan, before_s: float, folder: Path, kind: FaultKind) -> CallFailover:
     """Have the host die in the middle of calls, while some phones register.
 
     Raises:
@@ -61,7 +72,7 @@ def call_failover(place: Place, plan: CallPlan, before_s: float, folder: Path) -
     def fault() -> None:
         registering.append(start_load(place, load, folder / "registrations"))
         time.sleep(before_s)
-        faults.append(place.kill_host())
+        faults.append(place.lose_host(kind))
 
     try:
         measured = make_calls(place, plan, voice_s, folder, meanwhile=fault)
@@ -71,6 +82,7 @@ def call_failover(place: Place, plan: CallPlan, before_s: float, folder: Path) -
             sipp.end()
     lost = unknown_users(place.client, place.address, sorted(registered.answered_ns), folder)
     # As whole as it was before, for the next trial.
+    place.revive()
     place.await_protected()
     return CallFailover(
         dialogues=measured.dialogues,
@@ -80,22 +92,15 @@ def call_failover(place: Place, plan: CallPlan, before_s: float, folder: Path) -
         ),
         fault_ns=faults[0].struck_ns,
         running_ns=faults[0].running_ns,
-        moments=_moments(faults[0], registered, is_replicated=place.mode == "replicated"),
+        moments=_moments(faults[0], registered, _TAKEN["replicated" if place.mode == "replicated" else kind]),
         clock_error_ns=faults[0].error_ns,
     )
 
 
-def _moments(fault: Fault, registered: Registered, *, is_replicated: bool) -> list[Moment]:
+def _moments(fault: Fault, registered: Registered, words: Sequence[str]) -> list[Moment]:
     """Put what happened in its order; what callers and phones heard is told by the voice."""
-    taken = (
-        [Moment(what="the other server has the address", at_ns=fault.running_ns)]
-        if is_replicated
-        else [
-            Moment(what="the standby has won the register", at_ns=fault.detected_ns),
-            Moment(what="the guest runs again", at_ns=fault.running_ns),
-        ]
-    )
-    found = [Moment(what="the host is killed", at_ns=fault.struck_ns), *taken]
+    times_ns = (fault.struck_ns, fault.detected_ns, fault.running_ns)
+    found = [Moment(what=what, at_ns=at_ns) for what, at_ns in zip(words, times_ns, strict=True) if what]
     answers = sorted(registered.answered_ns.values())
     before = [at_ns for at_ns in answers if at_ns < fault.struck_ns]
     after = [at_ns for at_ns in answers if at_ns >= fault.struck_ns]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stealtime.hosts.guest import Fault, Guest, lose_host
-from stealtime.hosts.host import CpuTimes, NotProtectedError
+from stealtime.hosts.host import CpuTimes, FaultKind, NotProtectedError
 from stealtime.hosts.testbed import Testbed
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
@@ -28,6 +28,8 @@ class GuestsPlace:
     """What a server in guests has in common, wherever they are and however they are protected."""
 
     def __init__(self, testbed: Testbed, mode: Mode) -> None:
+        self._silent: str | None = None
+        """The host that fell silent."""
         self.testbed = testbed
         self.mode = mode
         self.client = testbed.client
@@ -56,6 +58,16 @@ class GuestsPlace:
     def stop(self) -> None:
         """End all that runs on the hosts, and have the usual two receive machines again."""
         self.testbed.clear()
+
+    def lose(self, guests: Sequence[Guest], active: Sequence[MemberStatus], survived: str, kind: FaultKind) -> Fault:
+        """Lose the host of some of its guests; see :func:`stealtime.hosts.guest.lose_host`."""
+        self._silent = active[0].host if kind == "silent" else None
+        return lose_host(guests, active, survived, kind)
+
+    def revive(self) -> None:
+        host, self._silent = self._silent, None
+        if host is not None:
+            self.guests[0].revive(host)
 
     def log_tail(self) -> str:
         return self.testbed.log_tail()
@@ -118,15 +130,15 @@ class GuestPlace(GuestsPlace):
         await_answer(self.client, self.address, UP_WITHIN_S, self.log_tail, self._refuse_end)
         self.await_protected()
 
-    def kill_host(self) -> Fault:
-        """Kill the members on the host where the server runs, each when it is protected."""
+    def lose_host(self, kind: FaultKind = "killed") -> Fault:
+        """Lose the members on the host where the server runs, each when it is protected."""
         if self.mode == "off":
             raise unprotected()
         active = self.await_protected()
         died = active[0].host
         if {one.host for one in active} != {died}:
             raise NotProtectedError("the guests of the server are not on the same host")
-        return lose_host(self.guests, active, self.signalling.other_host(died))
+        return self.lose(self.guests, active, self.signalling.other_host(died), kind)
 
     def _refuse_end(self) -> None:
         for guest in self.guests:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from stealtime.hosts.client import Client
 from stealtime.hosts.guest import Fault
-from stealtime.hosts.host import CpuTimes
+from stealtime.hosts.host import CpuTimes, FaultKind
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.parameters import Mode
 from stealtime.vocabulary.errors import StealtimeError
@@ -80,12 +80,16 @@ class Place(Protocol):
         """Read what it has used of the host's CPUs."""
         ...
 
-    def kill_host(self) -> Fault:
-        """Kill the host that it runs on; give the times when its guest runs again.
+    def lose_host(self, kind: FaultKind = "killed") -> Fault:
+        """Have the host that it runs on be lost; give the times when its guest runs again.
 
         Raises:
             StealtimeError: It is not protected, or nobody took it over.
         """
+        ...
+
+    def revive(self) -> None:
+        """Let hosts that fell silent live again."""
         ...
 
     def stop(self) -> None:

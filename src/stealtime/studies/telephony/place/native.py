@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from stealtime.hosts import network
 from stealtime.hosts.client import Client, LaboratoryClient
 from stealtime.hosts.guest import Fault
-from stealtime.hosts.host import CpuTimes
+from stealtime.hosts.host import CpuTimes, FaultKind
 from stealtime.hosts.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
 from stealtime.hosts.process_times import thread_times_ns
 from stealtime.protect.status import MemberStatus
@@ -72,9 +72,12 @@ class NativePlace:
         pids = self.laboratory.processes(_HOST)
         return CpuTimes(sum(time_ns for pid in pids for time_ns in thread_times_ns(pid)), None)
 
-    def kill_host(self) -> Fault:
+    def lose_host(self, _kind: FaultKind = "killed") -> Fault:
         """Refuse: nobody would take it over."""
         raise unprotected()
+
+    def revive(self) -> None:
+        """Do nothing: no host of it can fall silent."""
 
     def stop(self) -> None:
         """End its processes; the address goes, too."""

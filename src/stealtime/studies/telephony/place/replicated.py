@@ -18,7 +18,7 @@ import psutil
 
 from stealtime.hosts.client import Client, LaboratoryNode
 from stealtime.hosts.guest import Fault, Guest
-from stealtime.hosts.host import CpuTimes
+from stealtime.hosts.host import CpuTimes, FaultKind
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.hosts.process_times import thread_times_ns
 from stealtime.hosts.testbed import Testbed
@@ -28,7 +28,7 @@ from stealtime.studies.telephony.appliance.replication import ReplicaConfigurati
 from stealtime.studies.telephony.appliance.root import REDIS, obtain_root
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.guest import GuestsPlace, machine_of
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 STORE_HOST = "c"
 _SHARED, _OWN, _STORE = 0, (1, 2), 3
@@ -101,8 +101,14 @@ class ReplicatedPlace(GuestsPlace):
         store_ns = 0 if self._store is None else sum(thread_times_ns(self._store.pid))
         return CpuTimes(used.server_ns + store_ns, used.host_ns)
 
-    def kill_host(self) -> Fault:
-        """Kill the machine that has the shared address, by SIGKILL; give the times when its address is the other's."""
+    def lose_host(self, kind: FaultKind = "killed") -> Fault:
+        """Kill the machine that has the shared address, by SIGKILL; give the times when its address is the other's.
+
+        Raises:
+            UsageError: It is not to be killed.
+        """
+        if kind != "killed":
+            raise UsageError(f"the fault {kind!r} is not there in the mode 'replicated'", hint="its servers are killed")
         self._await_running()
         died = self._serving()
         (survived,) = (guest for guest in self.guests if guest is not died)

@@ -7,8 +7,8 @@ its own; one more host backs them all.
 from collections.abc import Callable
 from typing import Any
 
-from stealtime.hosts.guest import Fault, Guest, lose_host
-from stealtime.hosts.host import NotProtectedError
+from stealtime.hosts.guest import Fault, Guest
+from stealtime.hosts.host import FaultKind, NotProtectedError
 from stealtime.hosts.namespace_testbed import ALL_HOSTS
 from stealtime.hosts.testbed import Testbed
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
@@ -120,22 +120,19 @@ class TwoStagePlace(GuestsPlace):
         self.fronts.add(guest.ip_address)
         return guest
 
-    def kill_host(self, which: str | None = None) -> Fault:
-        """Kill the host of one primary: its member, when it is protected; give the times when its guest runs again.
-
-        Args:
-            which: The host; None: that of the first primary.
+    def lose_host(self, kind: FaultKind = "killed") -> Fault:
+        """Lose the host of the first primary when it is protected; give the times when its guest runs again.
 
         Raises:
             StealtimeError: It is not protected, or nobody took it over.
         """
         if self.mode == "off":
             raise unprotected()
-        guest = self.guests[0 if which is None else self.homes.index(which)]
+        guest = self.guests[0]
         active = guest.await_ready()
         if active.host != guest.home:
             raise NotProtectedError(f"the primary of {guest.home} is on its standby already")
-        return lose_host([guest], [active], guest.other_host(active.host))
+        return self.lose([guest], [active], guest.other_host(active.host), kind)
 
     def stop(self) -> None:
         """End all servers and all that runs on the hosts; the usual two receive machines again."""

@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from stealtime.hosts.guest import Fault
-from stealtime.studies.telephony.parameters import Transport
+from stealtime.studies.telephony.loads import RegisterFailoverParameters
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.registrations.load import (
     Load,
@@ -29,41 +29,36 @@ _POLL_S = 0.02
 
 
 def fail_over(
-    place: Place,
-    transport: Transport,
-    rate_per_s: float,
-    duration_s: float,
-    users: int | None,
-    folder: Path,
+    place: Place, wanted: RegisterFailoverParameters, rate_per_s: float, duration_s: float, folder: Path
 ) -> RegistrationFailover:
     """Let the host of a server die in the middle of a load.
 
     Args:
         place: The server; it is protected, or there is another one.
-        transport: How phones reach it.
+        wanted: Of it and its phones.
         rate_per_s: How many register in a second.
         duration_s: How long they do so before the fault, and as long after it.
-        users: How many register in all; None: as many as the time has room for.
         folder: For the files of SIPp.
 
     Raises:
         NotProtectedError: The server lost its standby before the fault.
         StealtimeError: It does not go on.
     """
-    count = users if users is not None else max(2, round(2 * duration_s * rate_per_s))
-    load = Load(transport=transport, rate_per_s=rate_per_s, count=count, names=fresh_names())
+    count = wanted.users if wanted.users is not None else max(2, round(2 * duration_s * rate_per_s))
+    load = Load(transport=wanted.transport, rate_per_s=rate_per_s, count=count, names=fresh_names())
     active, from_ns = place.await_protected(), time.monotonic_ns()
     sipp = start_load(place, load, folder / "load")
     try:
         await_first_answer(sipp)
         time.sleep(load.duration_s / 2)
         place.check_protected(active, from_ns)
-        fault = place.kill_host()
+        fault = place.lose_host(wanted.fault)
         registered = finish_load(sipp)
     finally:
         sipp.end()
     acknowledged = sorted(registered.answered_ns)
     lost = unknown_users(place.client, place.address, acknowledged, folder)
+    place.revive()
     place.await_protected(frozenset(member.pid for member in active if member.pid is not None))
     return _result(load, registered, fault, lost)
 

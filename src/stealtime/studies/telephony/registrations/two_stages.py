@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from stealtime.hosts.guest import Fault
+from stealtime.studies.telephony.loads import TwoStageFailoverParameters
 from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.place.location import Located, Protocol
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
@@ -105,14 +106,13 @@ class Answers:
 
 
 def fail_over_of_several(
-    place: TwoStagePlace, transport: Transport, rate_per_s: float, duration_s: float, folder: Path
+    place: TwoStagePlace, wanted: TwoStageFailoverParameters, duration_s: float, folder: Path
 ) -> TwoStageFailover:
     """Add a primary, then let the host of the first one die, each while phones register.
 
     Args:
         place: Fronts and primaries, one of which is still to be added.
-        transport: How phones reach the fronts, and these the primaries.
-        rate_per_s: How many register in a second.
+        wanted: Of them and their phones.
         duration_s: How long they do so before the fault, and as long after it.
         folder: For the files of SIPp.
 
@@ -120,6 +120,7 @@ def fail_over_of_several(
         NotProtectedError: A primary lost its standby before the fault.
         StealtimeError: One does not go on, or does not come up.
     """
+    transport, rate_per_s = wanted.transport, wanted.rate_per_s
     added = add_primary(place, transport, folder / "added")
     count = max(2, round(2 * duration_s * rate_per_s))
     led = Led.by_names(place, Load(transport=transport, rate_per_s=rate_per_s, count=count, names=fresh_names()))
@@ -129,7 +130,7 @@ def fail_over_of_several(
         await_first_answer(running[0])
         time.sleep(led.load.duration_s / 2)
         place.check_protected(active, from_ns)
-        fault = place.kill_host()
+        fault = place.lose_host(wanted.fault)
         answers = Answers([finish_load(sipp) for sipp in running])
     finally:
         for sipp in running:
@@ -137,6 +138,7 @@ def fail_over_of_several(
     acknowledged = sorted(answers.answered_ns)
     lost = led.unknown(acknowledged, folder / "asked")
     owners = _owners(place, acknowledged, folder)
+    place.revive()
     return _result(led, answers, fault, lost, added, [sorted(users) for users in owners])
 
 

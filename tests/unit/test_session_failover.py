@@ -51,8 +51,13 @@ def test_every_session_has_one_outcome(callers: list[LoggedMessage], phones: lis
 
 
 def test_a_replicated_server_is_killed_and_nothing_else() -> None:
-    cells = CallFailoverCells(
-        probe="call-failover", duration="1s", mode=["net", "replicated"], fault=["killed", "silent", "planned"]
+    cells = CallFailoverCells.model_validate(
+        {
+            "probe": "call-failover",
+            "duration": "1s",
+            "mode": ["net", "replicated"],
+            "fault": ["killed", "silent", "planned"],
+        }
     )
     found = {(one.mode, one.fault) for one in cells.parameter_sets() if isinstance(one, CallFailoverParameters)}
     assert found == {("net", "killed"), ("net", "silent"), ("net", "planned"), ("replicated", "killed")}

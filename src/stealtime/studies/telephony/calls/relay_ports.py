@@ -15,7 +15,8 @@ _ROUNDS = 3
 """What is sent, and what refuses it, may get lost."""
 _WAIT_S = 1.0
 """For a refusal, which a protected server holds until its next checkpoint."""
-_AT_ONCE = 500
+_AT_ONCE = 40
+"""A kernel sends 50 refusals at once, and a thousand a second (``icmp_msgs_burst``, ``icmp_msgs_per_sec``)."""
 _ENDS_WITHIN_S = 120.0
 
 

@@ -56,8 +56,8 @@ def session_failover(
         limit_s=2 * before_s + 2 * GIVES_UP_AFTER_S,
         answered_within_s=GIVES_UP_AFTER_S,
         lost_stay_open=True,
-        # A caller that gave up would else hang up by a BYE of SIPp's own.
-        options=("-p", str(CALLERS_PORT), "-default_behaviors", "all,-bye"),
+        # A caller that gave up would else hang up by a BYE of SIPp's own, and a repeated answer end its call.
+        options=("-p", str(CALLERS_PORT), "-default_behaviors", "none"),
     )
     active, from_ns = place.await_protected(), time.monotonic_ns()
     with CallSignalling(place.client, place.address, plan, folder) as signalling:

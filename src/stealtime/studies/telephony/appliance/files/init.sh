@@ -17,8 +17,9 @@ for word in $($b cat /proc/cmdline); do
     stealtime.gateway=*) gateway=${word#*=} ;;
     esac
 done
-# Who asks for a closed port is told so each time: which ports the relay has left open is asked for many at once.
-echo 0 >/proc/sys/net/ipv4/icmp_ratelimit
+# Who asks for a closed port is told so each time, not once a second: many are asked for at once, to see which of them
+# the relay has left open.
+echo 0 >/proc/sys/net/ipv4/icmp_ratemask
 $b ip link set lo up
 $b ip address add "$address" dev eth0
 $b ip link set eth0 up

@@ -363,3 +363,15 @@ def test_calls_over_tcp_are_no_evidence_of_what_udp_keeps() -> None:
     over_tcp = JudgedCalls(over_tcp.platform, over_tcp.figures.model_copy(update={"transport": "tcp-one"}))
     assert recommend([*cells, over_tcp]) == recommend(cells)
     assert recommend([*cells, _failed_over(1, ended=0)]) != recommend(cells)
+
+
+def test_voice_that_was_sent_late_is_told_once_with_the_latest() -> None:
+    def late(ms: float, more: str = "") -> Calls:
+        texts = [f"one packet in a hundred was sent {ms} ms too late or later", *filter(None, [more])]
+        voice = _voice(sender_late_p99_ns=round(ms * _MS), limits=texts)
+        return Calls(dialogues=_dialogues(), voice=voice, server_cpu_ns=5, host_cpu_ns=10, elapsed_ns=100)
+
+    assert limits([late(0.566), late(1.029, "something else"), late(0.546)]) == [
+        "something else",
+        "one packet in a hundred was sent up to 1.03 ms too late or later",
+    ]

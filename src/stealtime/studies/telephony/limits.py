@@ -19,6 +19,8 @@ from stealtime.studies.telephony.results import (
 )
 
 _OFFERED_SHARE_MIN = 0.9
+_SENT_LATE = "one packet in a hundred was sent"
+"""Each end says so of each trial, with a figure of its own (`crates/witness/src/rtp/report.rs`, `own_jitter`)."""
 
 
 def limits(results: Sequence[Any]) -> list[str]:
@@ -103,7 +105,10 @@ def _of_additions(results: Sequence[TwoStageFailover]) -> Iterator[str]:
 
 
 def _of_calls(results: Sequence[Calls | CallFailover]) -> Iterator[str]:
-    yield from (text for one in results for text in one.voice.limits)
+    yield from (text for one in results for text in one.voice.limits if not text.startswith(_SENT_LATE))
+    if late := [one for one in results if any(text.startswith(_SENT_LATE) for text in one.voice.limits)]:
+        most_ns = max(one.voice.sender_late_p99_ns or 0 for one in late)
+        yield f"{_SENT_LATE} up to {notation.duration(most_ns, 3)} too late or later"
     calls = [one for one in results if isinstance(one, Calls)]
     lost, sent = sum(one.voice.lost for one in calls), sum(one.voice.sent for one in calls)
     if not rule().is_borne(lost, sent):

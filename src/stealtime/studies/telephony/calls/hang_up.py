@@ -6,7 +6,6 @@ the callers are, it reads its requests from standard input, a JSON object a line
 
 import asyncio
 import json
-import subprocess
 import sys
 import uuid
 from collections.abc import Iterable
@@ -14,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 from stealtime.hosts.client import Client
 from stealtime.studies.telephony.appliance.configuration import SIP_PORT
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.studies.telephony.calls.at_client import ask_at_client
 
 GIVES_UP_AFTER_S = 32.0
 """64 x T1, as the transaction of a BYE (RFC 3261, section 17.1.2.2)."""
@@ -80,18 +79,7 @@ def hang_up(client: Client, server: str, dialogues: Iterable[Dialogue]) -> list[
         StealtimeError: The program failed.
     """
     asked = "".join(f"{json.dumps(asdict(one))}\n" for one in dialogues)
-    process = client.start(
-        [sys.executable, "-m", __name__, client.address, server],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        out, said = process.communicate(asked.encode(), timeout=_ENDS_WITHIN_S)
-    finally:
-        if process.poll() is None:
-            process.kill()
-    if process.returncode != 0:
-        raise StealtimeError(f"calls could not be hung up over new connections: {said.decode(errors='replace')[-200:]}")
-    return [int(call) for call in out.split()]
+    return [int(call) for call in ask_at_client(client, __name__, [client.address, server], asked, _ENDS_WITHIN_S)]
 
 
 async def _ended(dialogue: Dialogue, address: str, server: str) -> bool:

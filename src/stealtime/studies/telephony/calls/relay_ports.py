@@ -4,12 +4,11 @@ Run as a program where the callers are, it reads ``ADDRESS:PORT`` lines from sta
 """
 
 import asyncio
-import subprocess
 import sys
 from collections.abc import Collection
 
 from stealtime.hosts.client import Client
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.studies.telephony.calls.at_client import ask_at_client
 
 _ROUNDS = 3
 """What is sent, and what refuses it, may get lost."""
@@ -30,17 +29,7 @@ def open_ports(client: Client, ports: Collection[str]) -> list[str]:
     Raises:
         StealtimeError: The program failed.
     """
-    process = client.start(
-        [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    try:
-        out, said = process.communicate("\n".join(sorted(ports)).encode(), timeout=_ENDS_WITHIN_S)
-    finally:
-        if process.poll() is None:
-            process.kill()
-    if process.returncode != 0:
-        raise StealtimeError(f"the relay's ports could not be asked: {said.decode(errors='replace')[-200:]}")
-    return [str(port) for port in out.decode().split()]
+    return ask_at_client(client, __name__, [], "\n".join(sorted(ports)), _ENDS_WITHIN_S)
 
 
 class _Asking(asyncio.DatagramProtocol):

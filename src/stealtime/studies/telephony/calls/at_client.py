@@ -1,4 +1,4 @@
-"""Small programs of ours that have to run where the callers are: a module each, which reads and writes lines of text."""
+"""Small programs of ours that run where the callers are: a module each, which reads and writes lines of text."""
 
 import subprocess
 import sys

@@ -162,13 +162,20 @@ class CallSignalling:
         return "udp" if self.plan.transport == "udp" else "tcp-one"
 
     def _hang_up_anew(self, answers: Answers, calls: Sequence[int]) -> list[int]:
-        """Hang up calls that could not be over their connection; give those that were."""
+        """Hang up calls that could not be over their connection; give those that were.
+
+        A phone's SIPp answers over the connection by which it was called, which may be lost as well. What it writes
+        down then tells that the server still knew the call.
+        """
         if not calls:
             return []
         phones = dict(zip(self.plan.caller_ports, self.plan.phones, strict=True))
         client, server = self._client.address, self._server
         left = [Dialogue.told(call, phones[call], answers.dialogues[call], client, server) for call in calls]
-        return hang_up(self._client, server, left)
+        began_ns = time.monotonic_ns()
+        ended = set(hang_up(self._client, server, left))
+        told = {int(one.user) for one in self.phones_messages() if one.kind == "left" and one.at_ns >= began_ns}
+        return [call for call in calls if call in ended or phones[call] in told]
 
     def _answers(self) -> Answers:
         return gather(self._callers.messages())

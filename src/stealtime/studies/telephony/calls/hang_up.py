@@ -15,9 +15,9 @@ from stealtime.hosts.client import Client
 from stealtime.studies.telephony.appliance.configuration import SIP_PORT
 from stealtime.studies.telephony.calls.at_client import ask_at_client
 
-GIVES_UP_AFTER_S = 32.0
-"""64 x T1, as the transaction of a BYE (RFC 3261, section 17.1.2.2)."""
-_ENDS_WITHIN_S = GIVES_UP_AFTER_S + 10.0
+_GIVES_UP_AFTER_S = 10.0
+"""Nothing is sent again over TCP: a server that has not answered by then does not."""
+_ENDS_WITHIN_S = _GIVES_UP_AFTER_S + 10.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def hang_up(client: Client, server: str, dialogues: Iterable[Dialogue]) -> list[
 
 async def _ended(dialogue: Dialogue, address: str, server: str) -> bool:
     try:
-        async with asyncio.timeout(GIVES_UP_AFTER_S):
+        async with asyncio.timeout(_GIVES_UP_AFTER_S):
             reader, writer = await asyncio.open_connection(server, SIP_PORT, local_addr=(address, 0))
             writer.write(dialogue.bye(address))
             try:

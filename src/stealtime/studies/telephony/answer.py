@@ -65,7 +65,7 @@ def _servers(cells: Sequence[TelephonyFigures]) -> list[list[TelephonyFigures]]:
 
 
 def _one_of_each(cells: Sequence[TelephonyFigures]) -> list[TelephonyFigures]:
-    """Of each kind of failover take the one that lost most, then that which was silent for longest."""
+    """Of each kind of failover take the one that lost most, then one over UDP, then what was silent for longest."""
     worst: dict[str, TelephonyFigures] = {}
     for cell in cells:
         if cell.probe not in worst or _loss(cell) > _loss(worst[cell.probe]):
@@ -73,11 +73,11 @@ def _one_of_each(cells: Sequence[TelephonyFigures]) -> list[TelephonyFigures]:
     return list(worst.values())
 
 
-def _loss(cell: TelephonyFigures) -> tuple[int, float]:
+def _loss(cell: TelephonyFigures) -> tuple[int, bool, float]:
     lost = (cell.count("lost") or 0) + (cell.count("half_open") or 0) + (cell.count("registrations_lost") or 0)
     if cell.calls is not None:
         lost += cell.calls.cut
-    return lost, cell.figure(_LEADING[cell.probe][0]).p50 or 0.0
+    return lost, wording.is_over_udp(cell), cell.figure(_LEADING[cell.probe][0]).p50 or 0.0
 
 
 def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
@@ -87,7 +87,7 @@ def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
     calls = by_probe.get("call-failover")
     registered = by_probe.get("register-failover") or by_probe.get("two-stage-failover")
     if calls is not None:
-        over = "" if calls.parameters.get("transport", "udp") == "udp" else f" over {wording.transport_words(calls)}"
+        over = "" if wording.is_over_udp(calls) else f" over {wording.transport_words(calls)}"
         kept = figure_words(quotes, calls, "calls_kept_percent", with_interval=False)
         parts.append(f"{kept} of calls{over} kept")
     if registered is not None:
@@ -154,7 +154,7 @@ def _costs(quotes: Quotes, cells: Sequence[TelephonyFigures], *, is_told: bool) 
     """Say what servers bear, what a registration takes and how calls sound; the latter where no failover is told."""
     told = []
     for probe, (name, what) in _RATES.items():
-        own = [cell for cell in cells if cell.probe == probe and cell.parameters.get("transport") in (None, "udp")]
+        own = [cell for cell in cells if cell.probe == probe and wording.is_over_udp(cell)]
         if own:
             each = (f"{wording.server_words(cell)} {figure_words(quotes, cell, name)}" for cell in own)
             told.append(f"the most {what} a second without a failure: {', '.join(each)}")

@@ -60,6 +60,10 @@ def server_words(cell: TelephonyFigures) -> str:
     return f"{cell.platform}{how}{every}{apart}{several}{fault}"
 
 
+def is_over_udp(cell: TelephonyFigures) -> bool:
+    return cell.parameters.get("transport", "udp") == "udp"
+
+
 def transport_words(cell: TelephonyFigures) -> str:
     return _TRANSPORTS.get(str(cell.parameters.get("transport")), "")
 

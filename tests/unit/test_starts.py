@@ -288,6 +288,21 @@ def test_no_simulated_job_and_chain_takes_longer_than_its_bound(
     assert chains > 2 * sets
 
 
+@pytest.mark.parametrize("overhead", ["release", "event_latency", "scheduling", "cache_preemption"])
+def test_a_callback_alone_in_its_thread_is_a_task_as_any_other(
+    stealtime: Command, tmp_path: Path, overhead: str
+) -> None:
+    # What releases the tasks below it interrupts it, too.
+    (tmp_path / "o.toml").write_text(f'{overhead} = "100us"\n')
+    found = []
+    for more in ("", 'executor = "alone"\n'):
+        (tmp_path / "t.toml").write_text(
+            PYCPA.replace('name = "T21"\n', f'name = "T21"\n{more}').replace('blocking = "9ms"\n', "")
+        )
+        found.append(responses_ns(analysed(stealtime, "t.toml", "--overheads", "o.toml")))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -167,10 +167,12 @@ class _Chains:
             if task.executor is not None:
                 # Below all others of its thread; what is below the thread takes nothing.
                 mates = [n for n, other in enumerate(tasks) if other.executor == task.executor and n != number]
-                above = [n for n in range(min([number, *mates])) if n not in mates]
-                order = [*above, *mates, number]
+                first = min([number, *mates])
+                # What is below the thread runs after it, but its releases interrupt it.
+                below = [n for n in range(first, len(tasks)) if n not in (number, *mates)]
+                order = [*range(first), *mates, number, *below]
                 last = {**question, "tasks": [question["tasks"][n] for n in order], "levels": []}
-                row = (_core.analyze_tasks(last)["responses"] or [])[-1]  # type: ignore[arg-type]
+                row = (_core.analyze_tasks(last)["responses"] or [])[first + len(mates)]  # type: ignore[arg-type]
             found[task.name] = _later(row, self._earliest_ready(self._anchor(task)))
         return found
 

@@ -15,12 +15,13 @@ from stealtime.hosts.process_times import thread_times_ns
 from stealtime.store.model import Cell, PlatformRecord
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.root import Role
+from stealtime.studies.telephony.lengths import HELD_TRIES
 from stealtime.studies.telephony.parameters import Mode
 from stealtime.studies.telephony.place.answering import complaint
 from stealtime.studies.telephony.place.guest import mode_of
 from stealtime.studies.telephony.registrations.failover import over_time, silence_ns
 from stealtime.studies.telephony.registrations.load import Load, first_times
-from stealtime.studies.telephony.registrations.saturation import HELD_TRIES, STEPS_MAX, Attempt, search
+from stealtime.studies.telephony.registrations.saturation import STEPS_MAX, Attempt, search
 from stealtime.studies.telephony.sipp.log import parse_log
 from stealtime.studies.telephony.sipp.program import find_sipp
 from stealtime.studies.telephony.sipp.statistics import parse_statistics

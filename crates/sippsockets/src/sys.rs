@@ -70,7 +70,7 @@ pub unsafe extern "C" fn recvfrom(
         // SAFETY: the caller's arguments.
         return unsafe { hear_nothing(buffer, length) };
     }
-    result as isize
+    isize::try_from(result).unwrap_or(-1)
 }
 
 /// Stands before the C library's `send`.
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn send(socket: c_int, buffer: *const c_void, length: usiz
     if result < 0 && is_loss() && is_stream(socket) && stays_open(socket) {
         return length.cast_signed();
     }
-    result as isize
+    isize::try_from(result).unwrap_or(-1)
 }
 
 /// Of most processes none ever is, and nothing is asked of their sockets.

@@ -5,9 +5,8 @@ from typing import Annotated
 from pydantic import PlainSerializer
 
 from stealtime.hosts.host import FaultKind
-from stealtime.studies.telephony.calls.plan import BEGUN_PER_S, STREAMS_OF_A_CALL
+from stealtime.studies.telephony.lengths import BEGUN_PER_S, HELD_TRIES, STREAMS_OF_A_CALL
 from stealtime.studies.telephony.parameters import ServerParameters, Transport
-from stealtime.studies.telephony.registrations.saturation import HELD_TRIES
 
 # As seen on a host of 2 CPUs. A server that is another one than that of the last cell is booted in its first trial.
 _BOOT_S = 4.0

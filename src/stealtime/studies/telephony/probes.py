@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 from stealtime.campaigns.parameters import Parameters
 from stealtime.campaigns.probe import Driver, Percentiles, Probe, ProbeCells
 from stealtime.hosts.host import FaultKind
-from stealtime.studies.telephony.calls.plan import CALLS_MAX, STREAMS_OF_A_CALL
+from stealtime.studies.telephony.calls.plan import CALLS_MAX
+from stealtime.studies.telephony.lengths import STREAMS_OF_A_CALL
 from stealtime.studies.telephony.loads import (
     CallFailoverParameters,
     CallParameters,

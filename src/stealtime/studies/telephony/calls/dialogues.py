@@ -12,9 +12,10 @@ from pathlib import Path
 from stealtime.hosts.client import Client
 from stealtime.studies.telephony.calls.answers import Answers, gather
 from stealtime.studies.telephony.calls.hang_up import Dialogue, hang_up
-from stealtime.studies.telephony.calls.plan import BEGUN_PER_S, CallPlan
+from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relays import Relays, told_relays
 from stealtime.studies.telephony.calls.results import Dialogues, spread_of
+from stealtime.studies.telephony.lengths import BEGUN_PER_S
 from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 from stealtime.studies.telephony.sipp.program import Sipp, SippOrder, start_sipp

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from stealtime.hosts.host import CpuTimes
 from stealtime.studies.telephony.calls.dialogues import CallSignalling
-from stealtime.studies.telephony.calls.plan import BEGUN_PER_S, CallPlan
+from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relays import Destinations
 from stealtime.studies.telephony.calls.results import Dialogues, Voice
 from stealtime.studies.telephony.calls.voice import LEAD_S, VoiceOfCalls
+from stealtime.studies.telephony.lengths import BEGUN_PER_S
 from stealtime.studies.telephony.place.model import Place
 
 _BEFORE_S = LEAD_S + 0.3

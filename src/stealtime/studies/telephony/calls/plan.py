@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 
+from stealtime.studies.telephony.lengths import STREAMS_OF_A_CALL
 from stealtime.studies.telephony.parameters import Transport
 from stealtime.vocabulary.errors import UsageError
 
-STREAMS_OF_A_CALL = 2
-"""One way each: from the caller to the phone, and from the phone to the caller."""
 CALLS_MAX = 2000
 """Beyond it the ports of callers would be those of phones."""
-BEGUN_PER_S = 50
-"""Calls and registrations a second: far below what the smallest server here carries, so that none waits."""
 STEP = 2
 """From the port of one call to that of the next: RTP has the even ones (RFC 3550 section 11)."""
 FIRST_CALLER_PORT = 20000

@@ -11,9 +11,9 @@ little shows it late. Pure.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stealtime.studies.telephony.lengths import HELD_TRIES
+
 STEPS_MAX = 14
-HELD_TRIES = 3
-"""A rate that was found must be borne once more, for so many times as long as a try."""
 ANSWERED_BY_NS = 500_000_000
 """RFC 3261, T1: after so long a client sends again over UDP."""
 _OFFERED_SHARE_MIN = 0.9

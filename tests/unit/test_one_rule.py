@@ -51,6 +51,7 @@ RESULTS: dict[str, Result] = {
     "session-rate": SessionRate(rate_per_s=90.0, is_bounded=True, attempts=[]),
     "register": telephony_cells.registrations(),
     "register-failover": telephony_cells.failover(),
+    "session-failover": telephony_cells.session_failover(),
     "two-stage-failover": telephony_cells.two_stage_failover(),
     "call": CALLS,
     "call-failover": _failover(),
@@ -64,6 +65,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "registration-rate": {"mode": "off", "transport": "udp"}, "session-rate": {"mode": "off"},
     "register": {"mode": "off", "transport": "udp", "rate_per_s": 100},
     "register-failover": {"mode": "net", "transport": "udp", "rate_per_s": 100},
+    "session-failover": {"mode": "net", "rate_per_s": 100},
     "two-stage-failover": {"mode": "net", "primaries": 2, "transport": "udp", "rate_per_s": 100},
     "roundtrip": {"mode": "net", "interval_ns": MS}, "failover": {"mode": "net", "interval_ns": MS, "fault": "killed"},
 }  # fmt: skip

@@ -265,7 +265,9 @@ def test_the_short_form_replaces_what_its_tables_say() -> None:
     sets = {cells.probe: [one.stored for one in cells.parameter_sets()] for cells in short.probes}
     assert sets["registration-rate"] == [{"mode": "off", "transport": "udp"}]
     assert [one["share"] for one in sets["register"] if one["mode"] == "off"] == [0.5, 0.9]
-    assert [one["mode"] for one in sets["register-failover"]] == ["net"]
+    assert [(one["mode"], one.get("fault")) for one in sets["register-failover"]] == [("net", None), ("net", "planned")]
+    assert [one.get("transport") for one in sets["call-failover"]] == [None, "tcp-one"] * 2
+    assert [one["share"] for one in sets["session-failover"]] == [0.5]
     assert {one.get("roles") for one in sets["call"]} == {None}
 
 

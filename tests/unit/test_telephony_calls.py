@@ -352,7 +352,7 @@ def test_a_call_that_was_ended_over_a_new_connection_is_kept_and_told() -> None:
     kept = CATALOGUE.probes["call-failover"].figures["calls_kept_percent"]
     assert kept.take is not None
     assert kept.take(one) == 100
-    told = "1 of 2 calls had lost their connection: their BYE was answered over a new one"
+    told = "1 of 2 calls could not be ended over their connection, and were over a new one"
     assert told in limits([one])
     assert not any("not kept" in text for text in limits([one]))
 

@@ -121,7 +121,7 @@ def _of_calls(results: Sequence[Calls | CallFailover]) -> Iterator[str]:
     if kept < answered:
         yield f"{answered - kept} of {answered} calls were not kept: their BYE was not answered"
     if anew := sum(one.ended_anew for one in dialogues):
-        yield f"{anew} of {answered} calls had lost their connection: their BYE was answered over a new one"
+        yield f"{anew} of {answered} calls could not be ended over their connection, and were over a new one"
 
 
 def _of_calls_failing_over(results: Sequence[CallFailover]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from telephony_cells import MS, session_failover
 
 from stealtime.hosts.client import LocalClient
 from stealtime.studies.telephony.answer import _FAILOVERS
+from stealtime.studies.telephony.calls import relay_ports
 from stealtime.studies.telephony.calls.outcomes import Outcome, sessions_of
 from stealtime.studies.telephony.calls.relay_ports import open_ports
 from stealtime.studies.telephony.catalogue import CATALOGUE
@@ -73,6 +74,15 @@ def test_a_port_is_open_where_nothing_refuses_what_is_sent_there() -> None:
         assert open_ports(LocalClient("127.0.9.3"), {left_open, closed}) == [left_open]
 
 
+def test_ports_are_not_judged_where_closed_ones_do_not_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as taken, socket.socket(type=socket.SOCK_DGRAM) as silent:
+        taken.bind(("127.0.9.4", 0))
+        silent.bind(("127.0.9.4", 0))
+        # As behind a firewall that drops refusals.
+        monkeypatch.setattr(relay_ports, "_CLOSED", [silent.getsockname()[1]])
+        assert open_ports(LocalClient("127.0.9.4"), {f"127.0.9.4:{taken.getsockname()[1]}"}) is None
+
+
 def test_what_was_left_half_open_is_told_and_counted() -> None:
     probe = CATALOGUE.probes["session-failover"]
     fine, harmed = session_failover(), session_failover(kept=380, half_open=15, never_answered=5, leaked_ports=30)
@@ -82,4 +92,7 @@ def test_what_was_left_half_open_is_told_and_counted() -> None:
     told = limits([fine, harmed])
     assert told[0].startswith("15 of 800 sessions are half open in 1 of 2 failovers: the phone believes")
     assert told[1].startswith("30 of 1600 ports of the relay are still open in 1 of 2 failovers")
+    (unjudged,) = limits([session_failover(leaked_ports=None)])
+    assert unjudged.startswith("which ports the relay leaves open is not judged: ")
+    assert probe.value("leaked_ports", session_failover(leaked_ports=None)) is None
     assert "session-failover" in _FAILOVERS

@@ -178,7 +178,8 @@ CATALOGUE = Catalogue(
                 **counts("begun", "kept", "answered_late", "never_answered", "half_open"),
                 "bye_refused": Figure("BYE refused", combine="sum"),
                 "bye_unanswered": Figure("BYE unanswered", combine="sum"),
-                **counts("relay_ports", "leaked_ports", "retransmissions", "connections_lost", "retries"),
+                "leaked_ports": Figure("leaked ports"),
+                **counts("relay_ports", "retransmissions", "connections_lost", "retries"),
             },
         ),
         "two-stage-failover": ProbeFigures(

@@ -87,8 +87,13 @@ def _of_sessions(results: Sequence[SessionFailover]) -> Iterator[str]:
             f"{sum(one.half_open for one in half_open)} of {begun} sessions are half open"
             f"{_in_times(half_open, results)}: the phone believes that it talks, and its caller has hung up"
         )
+    if unjudged := [one for one in results if one.leaked_ports is None]:
+        yield (
+            f"which ports the relay leaves open is not judged{_in_times(unjudged, results)}: ports that nobody has do not "
+            "always refuse what is sent there"
+        )
     if leaking := [one for one in results if one.leaked_ports]:
-        leaked, ports = sum(one.leaked_ports for one in leaking), sum(one.relay_ports for one in results)
+        leaked, ports = sum(one.leaked_ports or 0 for one in leaking), sum(one.relay_ports for one in results)
         yield (
             f"{leaked} of {ports} ports of the relay are still open{_in_times(leaking, results)}, though all sessions "
             "are over"

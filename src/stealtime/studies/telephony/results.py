@@ -151,8 +151,9 @@ class SessionFailover(_Stored):
     bye_unanswered: int
     relay_ports: int
     """That callers and phones were told."""
-    leaked_ports: int
-    """Of those, the ones that are still open when all sessions are over."""
+    leaked_ports: int | None
+    """Of those, the ones that are still open when all sessions are over; None: not judged, as closed ports do not refuse
+    what is sent there either."""
     retransmissions: int
     """Of the callers' requests."""
     connections_lost: int

@@ -118,7 +118,13 @@ class CallSignalling:
         return Relays(answers.relays, told_relays(self.phones_messages(), "invited"))
 
     def phones_messages(self) -> list[LoggedMessage]:
-        """Give what the phones have written down so far."""
+        """Give what the phones have written down so far.
+
+        Raises:
+            StealtimeError: They have ended: what is missing there says nothing of the server.
+        """
+        if self._phones.process.poll() is not None:
+            raise StealtimeError(f"the phones' SIPp has ended: {self._phones.log_tail()}")
         return self._phones.messages()
 
     def refuse_hung_up_before(self, last_word_ns: int) -> None:

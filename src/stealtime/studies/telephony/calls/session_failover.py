@@ -88,7 +88,7 @@ def session_failover(
         begun=len(sessions.sent_ns),
         **sessions.counts(),
         relay_ports=len(sessions.relays),
-        leaked_ports=len(leaked),
+        leaked_ports=None if leaked is None else len(leaked),
         retransmissions=finished.counts.retransmissions,
         connections_lost=callers.lost_connections(),
         silence_ns=silence_ns(answered, sessions.unanswered_ns, fault.struck_ns),

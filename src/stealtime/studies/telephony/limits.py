@@ -89,8 +89,8 @@ def _of_sessions(results: Sequence[SessionFailover]) -> Iterator[str]:
         )
     if unjudged := [one for one in results if one.leaked_ports is None]:
         yield (
-            f"which ports the relay leaves open is not judged{_in_times(unjudged, results)}: ports that nobody has do not "
-            "always refuse what is sent there"
+            f"which ports the relay leaves open is not judged{_in_times(unjudged, results)}: ports that nobody has do "
+            "not always refuse what is sent there"
         )
     if leaking := [one for one in results if one.leaked_ports]:
         leaked, ports = sum(one.leaked_ports or 0 for one in leaking), sum(one.relay_ports for one in results)

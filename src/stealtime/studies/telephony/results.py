@@ -152,8 +152,8 @@ class SessionFailover(_Stored):
     relay_ports: int
     """That callers and phones were told."""
     leaked_ports: int | None
-    """Of those, the ones that are still open when all sessions are over; None: not judged, as closed ports do not refuse
-    what is sent there either."""
+    """Of those, the ones that are still open when all sessions are over; None: not judged, as closed ports do not
+    refuse what is sent there either."""
     retransmissions: int
     """Of the callers' requests."""
     connections_lost: int

@@ -37,11 +37,11 @@ def open_ports(client: Client, ports: Collection[str]) -> list[str] | None:
     addresses = sorted({port.rpartition(":")[0] for port in known})
     closed = [f"{address}:{number}" for address in addresses for number in _CLOSED]
     every = max(1, len(known) // max(1, len(closed)))
-    asked = [
-        one
-        for place, port in enumerate(known)
-        for one in ([closed.pop(), port] if closed and place % every == 0 else [port])
-    ]
+    asked: list[str] = []
+    for place, port in enumerate(known):
+        if closed and place % every == 0:
+            asked.append(closed.pop())
+        asked.append(port)
     found = ask_at_client(client, __name__, [], "\n".join(asked), _ENDS_WITHIN_S)
     return None if set(found) - set(known) else found
 

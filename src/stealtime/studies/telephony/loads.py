@@ -41,25 +41,25 @@ class RegistrationRateParameters(SearchedParameters):
     transport: Transport
 
 
-class RegisterParameters(ServerParameters):
-    """A server and its phones, which register at a rate or at a share of what it bears unprotected."""
+class RateOrShareParameters(ServerParameters):
+    """A server with a load at a rate, or at a share of what it bears unprotected."""
 
     transport: Transport
     rate_per_s: Number = 0.0
     """0 where it is a share."""
     share: Number | None = None
+
+
+class RegisterParameters(RateOrShareParameters):
+    """A server and its phones, which register."""
 
     def beyond_s(self, _duration_s: float) -> float:
         return _BOOT_S
 
 
-class RegisterFailoverParameters(ServerParameters):
+class RegisterFailoverParameters(RateOrShareParameters):
     """A server whose host dies while phones register."""
 
-    transport: Transport
-    rate_per_s: Number = 0.0
-    """0 where it is a share."""
-    share: Number | None = None
     fault: FaultKind = "killed"
     users: int | None = None
 
@@ -67,13 +67,10 @@ class RegisterFailoverParameters(ServerParameters):
         return _BOOT_S + duration_s + _ASKING_S
 
 
-class SessionFailoverParameters(ServerParameters):
+class SessionFailoverParameters(RateOrShareParameters):
     """A server whose host dies while sessions are established and ended."""
 
     transport: Transport = "udp"
-    rate_per_s: Number = 0.0
-    """0 where it is a share."""
-    share: Number | None = None
     fault: FaultKind = "killed"
 
     def beyond_s(self, duration_s: float) -> float:

@@ -100,13 +100,29 @@ class AnswersOverTime(Model):
     answers: list[int]
 
 
-class RegistrationFailover(_Stored):
+class _FailedOver(_Stored):
+    """A server's host was lost under a load."""
+
+    host: str
+    """That was lost."""
+    rate_per_s: float
+    """Of the load."""
+    fault_to_detection_ns: int
+    """Until the standby had won the register."""
+    fault_to_running_ns: int
+    """Until the guest ran again."""
+    fault_to_answer_ns: int | None
+    """Until a phone or caller had the first answer from it; None: there was none."""
+    clock_error_ns: int = 0
+    """How far moments of hosts can be off, where clocks of other machines told them."""
+    over_time: AnswersOverTime
+    """To the users of the server that was lost."""
+
+
+class RegistrationFailover(_FailedOver):
     """A server's host died while phones registered."""
 
     kind: Literal["registration-failover"] = "registration-failover"
-    host: str
-    """That died."""
-    rate_per_s: float
     users: int
     sent: int
     acknowledged: int
@@ -121,24 +137,12 @@ class RegistrationFailover(_Stored):
     connections_failed: int
     silence_ns: int | None
     """The longest time between two acknowledgements that ends after the fault; None: none came any more."""
-    fault_to_detection_ns: int
-    """Until the standby had won the register."""
-    fault_to_running_ns: int
-    """Until the guest ran again."""
-    fault_to_answer_ns: int | None
-    """Until a phone had the first acknowledgement from it; None: there was none."""
-    clock_error_ns: int = 0
-    """How far moments of hosts can be off, where clocks of other machines told them."""
-    over_time: AnswersOverTime
 
 
-class SessionFailover(_Stored):
+class SessionFailover(_FailedOver):
     """A server's host died while sessions were established and ended: all at once, each as soon as it was answered."""
 
     kind: Literal["session-failover"] = "session-failover"
-    host: str
-    """That died."""
-    rate_per_s: float
     saturation_per_s: float | None
     """The session establishment rate of the unprotected server over this transport, where the load is a share of it."""
     begun: int
@@ -160,12 +164,6 @@ class SessionFailover(_Stored):
     """Over TCP, of callers."""
     silence_ns: int | None
     """The longest time between two answers to callers that ends after the fault; None: none came any more."""
-    fault_to_detection_ns: int
-    fault_to_running_ns: int
-    fault_to_answer_ns: int | None
-    """Until a caller had the first answer from it; None: there was none."""
-    clock_error_ns: int = 0
-    over_time: AnswersOverTime
 
     @property
     def unanswered(self) -> int:
@@ -208,13 +206,10 @@ class PrimaryAdded(Model):
     """Until the last front dealt users to it."""
 
 
-class TwoStageFailover(_Stored):
+class TwoStageFailover(_FailedOver):
     """The host of one of several primaries behind fronts died while phones registered, after a primary was added."""
 
     kind: Literal["two-stage-failover"] = "two-stage-failover"
-    host: str
-    """That died."""
-    rate_per_s: float
     seed: int
     """Of the phones' choice of a front, and of their order."""
     fronts: dict[str, int]
@@ -231,16 +226,6 @@ class TwoStageFailover(_Stored):
     primaries: list[PrimaryUsers]
     """The one that died first, then the others."""
     added: PrimaryAdded
-    fault_to_detection_ns: int
-    """Until the standby had won the register."""
-    fault_to_running_ns: int
-    """Until the guest ran again."""
-    clock_error_ns: int = 0
-    """How far the two moments above can be off, where other hosts' clocks told them."""
-    fault_to_answer_ns: int | None
-    """Until a phone of the killed primary had the first acknowledgement from it; None: there was none."""
-    over_time: AnswersOverTime
-    """To the users of the killed primary."""
     others_over_time: AnswersOverTime
     """To the users of all others."""
 

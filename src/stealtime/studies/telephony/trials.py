@@ -19,6 +19,7 @@ from stealtime.studies.telephony.calls.trials import call, call_failover
 from stealtime.studies.telephony.loads import (
     CallFailoverParameters,
     CallParameters,
+    RateOrShareParameters,
     RegisterFailoverParameters,
     RegisterParameters,
     RegistrationRateParameters,
@@ -56,12 +57,12 @@ _MOST_PER_S = 20_000.0
 
 Saturated = tuple[Literal["registrations", "sessions"], Transport]
 """Of what a server bears so many a second, and over which transport."""
-_SHARES_OF: Mapping[str, Literal["registrations", "sessions"]] = {
-    "register": "registrations",
-    "register-failover": "registrations",
-    "session-failover": "sessions",
+_LOADS: Mapping[str, tuple[Literal["registrations", "sessions"], type[RateOrShareParameters]]] = {
+    "register": ("registrations", RegisterParameters),
+    "register-failover": ("registrations", RegisterFailoverParameters),
+    "session-failover": ("sessions", SessionFailoverParameters),
 }
-"""What the loads of a probe are shares of, by its name."""
+"""By probe: what its load may be a share of, and its parameters."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,9 @@ def find_registration_rate(server: Server, cell: PlannedCell, folder: Path) -> R
 
 def unknown_saturation(cell: Cell, known: Collection[Saturated]) -> Saturated | None:
     """Give what the rate of a load is a share of, if nobody has found that yet."""
-    if cell.probe not in _SHARES_OF:
+    if cell.probe not in _LOADS:
         return None
-    # All of these have the same two fields.
-    wanted = SessionFailoverParameters.of(cell)
-    saturated = (_SHARES_OF[cell.probe], wanted.transport)
+    wanted, saturated = _load(cell)
     return None if wanted.share is None or saturated in known else saturated
 
 
@@ -206,12 +205,19 @@ def _calls(cell: PlannedCell) -> tuple[CallPlan, float]:
     return CallPlan.of_streams(wanted.streams, wanted.transport), cell.duration_ns / 1e9
 
 
+def _load(cell: Cell) -> tuple[RateOrShareParameters, Saturated]:
+    """Give the load of a cell, and what it is a share of, if it is one."""
+    what, parameters = _LOADS[cell.probe]
+    wanted = parameters.of(cell)
+    return wanted, (what, wanted.transport)
+
+
 def _rate(server: Server, cell: Cell) -> tuple[float, float | None]:
     """Give the rate of a load, and the saturation that it is a share of."""
-    wanted = SessionFailoverParameters.of(cell)
+    wanted, saturated = _load(cell)
     if wanted.share is None:
         return wanted.rate_per_s, None
-    saturation = server.saturation[_SHARES_OF[cell.probe], wanted.transport]
+    saturation = server.saturation[saturated]
     return max(1.0, saturation * wanted.share), saturation
 
 

@@ -9,7 +9,7 @@ from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relay_ports import open_ports
 from stealtime.studies.telephony.loads import SessionFailoverParameters
 from stealtime.studies.telephony.place.model import Place
-from stealtime.studies.telephony.registrations.failover import await_first_answer, over_time, silence_ns
+from stealtime.studies.telephony.registrations.failover import await_first_answer, silence_ns, told_of
 from stealtime.studies.telephony.results import SessionFailover
 from stealtime.studies.telephony.sipp.program import SippOrder, start_sipp
 from stealtime.vocabulary.errors import StealtimeError
@@ -80,9 +80,8 @@ def session_failover(
     place.revive()
     place.await_protected(frozenset(member.pid for member in active if member.pid is not None))
     answered = sorted(sessions.answered_ns.values())
-    after = [at_ns for at_ns in answered if at_ns >= fault.running_ns]
     return SessionFailover(
-        host=fault.died,
+        **told_of(fault, answered),
         rate_per_s=rate_per_s,
         saturation_per_s=saturation_per_s,
         begun=len(sessions.sent_ns),
@@ -92,9 +91,4 @@ def session_failover(
         retransmissions=finished.counts.retransmissions,
         connections_lost=callers.lost_connections(),
         silence_ns=silence_ns(answered, sessions.unanswered_ns, fault.struck_ns),
-        fault_to_detection_ns=fault.detected_ns - fault.struck_ns,
-        fault_to_running_ns=fault.running_ns - fault.struck_ns,
-        fault_to_answer_ns=after[0] - fault.struck_ns if after else None,
-        clock_error_ns=fault.error_ns,
-        over_time=over_time(answered, fault.struck_ns),
     )

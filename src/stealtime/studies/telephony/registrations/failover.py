@@ -1,8 +1,10 @@
 """A server's host dies while phones register; then the surviving server is asked for each acknowledged registration."""
 
 import time
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from stealtime.hosts.guest import Fault
 from stealtime.studies.telephony.loads import RegisterFailoverParameters
@@ -91,11 +93,29 @@ def over_time(answered_ns: list[int], fault_ns: int) -> AnswersOverTime:
     return AnswersOverTime(step_ns=_STEP_NS, first_step_ns=first_ns, answers=counts)
 
 
+def told_of(fault: Fault, answered_ns: Iterable[int]) -> dict[str, Any]:
+    """Give what every result tells of a fault: the host, when it was noticed and mended, and the answers around it.
+
+    Args:
+        fault: It.
+        answered_ns: When users of the server that was lost were answered, in any order.
+    """
+    answered = sorted(answered_ns)
+    first_ns = next((at_ns for at_ns in answered if at_ns >= fault.running_ns), None)
+    return {
+        "host": fault.died,
+        "fault_to_detection_ns": fault.detected_ns - fault.struck_ns,
+        "fault_to_running_ns": fault.running_ns - fault.struck_ns,
+        "fault_to_answer_ns": None if first_ns is None else first_ns - fault.struck_ns,
+        "clock_error_ns": fault.error_ns,
+        "over_time": over_time(answered, fault.struck_ns),
+    }
+
+
 def _result(load: Load, registered: Registered, fault: Fault, lost: list[str]) -> RegistrationFailover:
     answered = sorted(registered.answered_ns.values())
-    after = [at_ns for at_ns in answered if at_ns >= fault.running_ns]
     return RegistrationFailover(
-        host=fault.died,
+        **told_of(fault, answered),
         rate_per_s=load.rate_per_s,
         users=load.count,
         sent=len(registered.sent_ns),
@@ -107,11 +127,6 @@ def _result(load: Load, registered: Registered, fault: Fault, lost: list[str]) -
         retransmissions=registered.finished.counts.retransmissions,
         connections_failed=registered.finished.counts.reconnects,
         silence_ns=silence_ns(answered, registered.unanswered_ns, fault.struck_ns),
-        fault_to_detection_ns=fault.detected_ns - fault.struck_ns,
-        fault_to_running_ns=fault.running_ns - fault.struck_ns,
-        fault_to_answer_ns=after[0] - fault.struck_ns if after else None,
-        clock_error_ns=fault.error_ns,
-        over_time=over_time(answered, fault.struck_ns),
     )
 
 

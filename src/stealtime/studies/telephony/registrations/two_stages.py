@@ -16,7 +16,13 @@ from stealtime.studies.telephony.loads import TwoStageFailoverParameters
 from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.place.location import Located, Protocol
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
-from stealtime.studies.telephony.registrations.failover import LOST_SHOWN, await_first_answer, over_time, silence_ns
+from stealtime.studies.telephony.registrations.failover import (
+    LOST_SHOWN,
+    await_first_answer,
+    over_time,
+    silence_ns,
+    told_of,
+)
 from stealtime.studies.telephony.registrations.load import (
     Load,
     Registered,
@@ -220,11 +226,10 @@ def _result(
     times = [[answered[user] for user in users] for users in owners]
     took_ns = {user: at_ns - sent[user] for user, at_ns in answered.items()}
     killed, others = times[0], [at_ns for each in times[1:] for at_ns in each]
-    after = [at_ns for at_ns in sorted(killed) if at_ns >= fault.running_ns]
     # Whose users they are nobody can say; those of the primaries that went on were answered.
     unanswered_ns = answers.unanswered_ns
     return TwoStageFailover(
-        host=fault.died,
+        **told_of(fault, killed),
         rate_per_s=led.load.rate_per_s,
         seed=led.seed,
         fronts={front.name: len(front.phones) for front in led.fronts},
@@ -246,10 +251,5 @@ def _result(
             for number, (host, users, each) in enumerate(zip(led.place.homes, owners, times, strict=True))
         ],
         added=added,
-        fault_to_detection_ns=fault.detected_ns - fault.struck_ns,
-        fault_to_running_ns=fault.running_ns - fault.struck_ns,
-        clock_error_ns=fault.error_ns,
-        fault_to_answer_ns=after[0] - fault.struck_ns if after else None,
-        over_time=over_time(killed, fault.struck_ns),
         others_over_time=over_time(others, fault.struck_ns),
     )

@@ -23,11 +23,15 @@ all others of its thread.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from stealtime import _core
 from stealtime.schedulability.question import Terms, question_of
 from stealtime.schedulability.task_file import TaskFile, TaskTable
 from stealtime.vocabulary.errors import UsageError
+
+if TYPE_CHECKING:
+    from stealtime._core import QuestionDict
 
 Row = tuple[int | None, int, tuple[bool, str] | None]
 """A bound in ns, what a bound is at least, and why there is none: whether it is unbounded, and the words."""
@@ -130,12 +134,16 @@ class _Chains:
     """Who starts whom, and what that makes of the tasks of a CPU."""
 
     def __init__(self, file: TaskFile, terms: Terms, overheads: dict[str, int]) -> None:
-        self._file, self._terms, self._overheads = file, terms, overheads
+        self._terms, self._overheads = terms, overheads
         self._by_name = {task.name: task for task in file.tasks}
+        self._on = {cpu: file.on(cpu) for cpu in file.cpus()}
+        self._questions = {cpu: question_of(tasks, terms, overheads) for cpu, tasks in self._on.items()}
+        """Of each CPU; the jitters of its tasks are still to be put in. No bound of a response depends on deadlines."""
         self.started = [task.name for task in file.tasks if task.after is not None]
         self._starting = {task.after for task in file.tasks if task.after is not None}
-        self._known: dict[int, tuple[list[TaskTable], dict[str, Row]]] = {}
-        """By CPU: what its last analysis was of, and what it found. In most rounds most CPUs stay as they are."""
+        self._known: dict[int, tuple[list[int], dict[str, Row]]] = {}
+        """By CPU: the jitters that its last analysis was of, and what it found. In most rounds most CPUs stay as they
+        are."""
 
     def starts(self, name: str) -> bool:
         return name in self._starting
@@ -151,28 +159,33 @@ class _Chains:
             ValueError: A time is beyond all numbers.
         """
         found: dict[str, Row] = {}
-        for cpu in self._file.cpus():
-            arriving = [self._as_it_arrives(task, latest) for task in self._file.on(cpu)]
+        for cpu, tasks in self._on.items():
+            jitters = [self.ready(self._anchor(task).name, latest)[1] for task in tasks]
             known = self._known.get(cpu)
-            if known is None or known[0] != arriving:
-                known = self._known[cpu] = (arriving, self._rows_of(self._file.on(cpu), arriving))
+            if known is None or known[0] != jitters:
+                known = self._known[cpu] = (jitters, self._rows_of(cpu, jitters))
             found |= known[1]
         return found
 
-    def _rows_of(self, tasks: list[TaskTable], arriving: list[TaskTable]) -> dict[str, Row]:
-        question = question_of(arriving, self._terms, self._overheads)
+    def _rows_of(self, cpu: int, jitters: list[int]) -> dict[str, Row]:
+        tasks, asked = self._on[cpu], self._questions[cpu]
+        arriving = [
+            (cost, period, deadline, jitter, blocked)
+            for (cost, period, deadline, _, blocked), jitter in zip(asked["tasks"], jitters, strict=True)
+        ]
+        question: QuestionDict = {**asked, "tasks": arriving}
         rows = _core.analyze_tasks(question)["responses"] or []
         found: dict[str, Row] = {}
         for number, (task, row) in enumerate(zip(tasks, rows, strict=True)):
             if task.executor is not None:
-                # Below all others of its thread; what is below the thread takes nothing.
+                # Below all others of its thread.
                 mates = [n for n, other in enumerate(tasks) if other.executor == task.executor and n != number]
                 first = min([number, *mates])
                 # What is below the thread runs after it, but its releases interrupt it.
                 below = [n for n in range(first, len(tasks)) if n not in (number, *mates)]
                 order = [*range(first), *mates, number, *below]
-                last = {**question, "tasks": [question["tasks"][n] for n in order], "levels": []}
-                row = (_core.analyze_tasks(last)["responses"] or [])[first + len(mates)]  # type: ignore[arg-type]
+                last: QuestionDict = {**question, "tasks": [question["tasks"][n] for n in order], "levels": []}
+                row = (_core.analyze_tasks(last)["responses"] or [])[first + len(mates)]
             found[task.name] = _later(row, self._earliest_ready(self._anchor(task)))
         return found
 
@@ -199,11 +212,6 @@ class _Chains:
             return 0, task.jitter or 0
         earliest = self._earliest_ready(task)
         return earliest, max(0, latest.get(task.after, 0) + self._sent_ns(task) - earliest)
-
-    def _as_it_arrives(self, task: TaskTable, latest: dict[str, int]) -> TaskTable:
-        earliest, jitter = self.ready(self._anchor(task).name, latest)
-        # The bound of a response does not depend on the deadline.
-        return task.model_copy(update={"jitter": jitter, "deadline": max(1, task.deadline_ns - earliest)})
 
     def _anchor(self, task: TaskTable) -> TaskTable:
         """Give the first task of its chain within the same thread."""

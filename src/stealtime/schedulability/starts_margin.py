@@ -41,11 +41,16 @@ def _margin(file: TaskFile, terms: Terms, overheads: dict[str, int]) -> tuple[in
     """As :func:`stealtime.schedulability.margins.margin_of`.
 
     A ``least_cost`` is never above the cost. Where the cost makes it shorter, a smaller factor lets jobs start earlier,
-    so that of factors in between nothing is known.
+    so that of factors in between nothing is known. From 1 on bounds only grow.
     """
+    one = _core.PARTS_PER_MILLION
     # No cost can exceed its period; with this factor one does.
-    too_much = min(task.period * _core.PARTS_PER_MILLION // task.cost for task in file.tasks) + 1
-    found = _greatest(too_much, lambda millionths: meets_deadlines(_scaled(file, millionths), terms, overheads))
+    too_much = min(task.period * one // task.cost for task in file.tasks) + 1
+
+    def fits(millionths: int) -> bool:
+        return meets_deadlines(_scaled(file, millionths), terms, overheads)
+
+    found = _greatest(one, too_much, fits) or _greatest(0, one, fits)
     if found is None:
         return None, True
     factor, is_known = found
@@ -59,15 +64,14 @@ def _least_budget(file: TaskFile, terms: Terms, overheads: dict[str, int], perio
         supply = Supply("periodic", (period_ns, period_ns - spared_ns, period_ns))
         return meets_deadlines(file, replace(terms, supply=supply), overheads)
 
-    found = _greatest(period_ns, fits)
+    found = _greatest(0, period_ns, fits)
     return None if found is None else period_ns - found[0]
 
 
-def _greatest(too_much: int, fits: Callable[[int], bool]) -> tuple[int, bool] | None:
-    """Give the largest number from 0 on, below another, that fits, and whether the next one surely does not.
+def _greatest(least: int, too_much: int, fits: Callable[[int], bool]) -> tuple[int, bool] | None:
+    """Give the largest number that fits, from ``least`` to below ``too_much``, and whether the next one surely fails.
 
-    Raises:
-        ValueError: Of 0 it is not known.
+    None where ``least`` does not fit, or where that is not known.
     """
     unknown: set[int] = set()
 
@@ -78,9 +82,9 @@ def _greatest(too_much: int, fits: Callable[[int], bool]) -> tuple[int, bool] | 
             unknown.add(number)
             return True
 
-    if not fits(0):
+    if least >= too_much or fails(least):
         return None
-    first = bisect.bisect_left(range(too_much), True, lo=1, key=fails)
+    first = bisect.bisect_left(range(too_much), True, lo=least + 1, key=fails)
     return first - 1, first not in unknown
 
 

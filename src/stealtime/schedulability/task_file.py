@@ -182,12 +182,13 @@ class TaskFile(Table):
             )
             for task in fixed
         }
+        place = {task.name: number for number, task in enumerate(fixed)}
         first = {task.executor: number for number, task in reversed(list(enumerate(fixed))) if task.executor}
         by_priority = sorted(
             fixed,
             key=lambda task: (
                 urgency[task.name] if task.priority is None else -task.priority,
-                fixed.index(task) if task.executor is None else first[task.executor],
+                place[task.name] if task.executor is None else first[task.executor],
             ),
         )
         return [*sorted(reserved, key=lambda task: task.deadline_ns), *by_priority]

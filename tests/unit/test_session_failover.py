@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+from pydantic import ValidationError
 from telephony_cells import MS, session_failover
 
 from stealtime.hosts.client import LocalClient
@@ -62,6 +63,10 @@ def test_a_replicated_server_is_killed_and_nothing_else() -> None:
     )
     found = {(one.mode, one.fault) for one in cells.parameter_sets() if isinstance(one, CallFailoverParameters)}
     assert found == {("net", "killed"), ("net", "silent"), ("net", "planned"), ("replicated", "killed")}
+    with pytest.raises(ValidationError, match="the mode 'replicated' has the fault 'killed' only, not 'planned'"):
+        CallFailoverCells.model_validate(
+            {"probe": "call-failover", "duration": "1s", "mode": ["replicated"], "fault": ["planned"]}
+        )
 
 
 def test_a_port_is_open_where_nothing_refuses_what_is_sent_there() -> None:

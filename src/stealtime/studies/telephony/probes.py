@@ -57,6 +57,13 @@ class ServerCells(ProbeCells):
             if server["mode"] != "replicated" or load.get("fault", "killed") == "killed"
         ]
 
+    @model_validator(mode="after")
+    def _asks_for_something(self) -> Self:
+        faults = getattr(self, "fault", ["killed"])
+        if set(self.mode) == {"replicated"} and "killed" not in faults:
+            raise ValueError(f"the mode 'replicated' has the fault 'killed' only, not {faults[0]!r}")
+        return self
+
     def servers(self) -> list[dict[str, Any]]:
         """Give the parameters of each server: every mode with every interval and roles, and those unprotected.
 

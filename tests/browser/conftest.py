@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from observed_page import Observed, OpenPage, wait_until
+from observed_page import PATIENCE_S, Observed, OpenPage, wait_until
 from playwright.sync_api import Playwright, sync_playwright
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -46,14 +46,19 @@ def open_page(playwright: Playwright) -> OpenPage:
                 viewport={"width": width, "height": height},
                 color_scheme=colours,
             )
-            observed = Observed(context.new_page())
+            context.set_default_timeout(PATIENCE_S * 1e3)
+            # The one that it opens by itself: of two, a busy machine may show the other, and what is hidden has no
+            # frames.
+            observed = Observed(context.pages[0])
             page = observed.page
             page.on("console", lambda message: _note(observed, message))
             page.on("pageerror", lambda error: observed.complaints.append(f"exception: {error}"))
             page.on("request", lambda request: observed.requests.append(request.url))
             page.goto(path.as_uri())
-            wait_until(page, "['ready', 'failed'].includes(document.documentElement.dataset.state)")
             try:
+                wait_until(page, "['ready', 'failed'].includes(document.documentElement.dataset.state)")
+                page.evaluate("void requestAnimationFrame(() => { document.framesCome = true })")
+                wait_until(page, "document.framesCome === true")
                 yield observed
             finally:
                 context.close()

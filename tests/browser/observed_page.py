@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from playwright.sync_api import Page
 
-_PATIENCE_S = 20.0
+PATIENCE_S = 60.0
+"""Rings run beside each other, and Chromium draws without a graphics card."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ def wait_until(page: Page, expression: str) -> None:
     Playwright's own ``wait_for_function`` evaluates text inside the page, which a report's content security policy
     rightly refuses.
     """
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + PATIENCE_S
     while not page.evaluate(expression):
-        assert time.monotonic() < deadline, f"still not true after {_PATIENCE_S} s: {expression}"
+        assert time.monotonic() < deadline, f"still not true after {PATIENCE_S} s: {expression}"
         page.wait_for_timeout(30)

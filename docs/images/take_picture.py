@@ -18,7 +18,7 @@ def take_picture(report: Path, picture: Path) -> None:
     is_of_causes = picture.stem == "causes"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--headless", "--no-sandbox", "--disable-gpu"]
+            executable_path="/usr/bin/chromium-headless-shell", args=["--no-sandbox", "--disable-gpu"]
         )
         width = 1280 if is_of_causes else 1100
         page = browser.new_page(viewport={"width": width, "height": 1_300}, color_scheme="light")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Page, Playwright
+from playwright.sync_api import Browser, Page
 
 from stealtime.schedulability.curve import CurveRequest, trace_curve
 from stealtime.schedulability.overheads import OverheadModel
@@ -16,7 +16,6 @@ from stealtime.schedulability.supply import parse_supply
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = Path("/usr/bin/chromium")
 HOSTILE = '</title><script>window.injected = 1</script><img src="x" onerror="window.injected = 2">'
 
 
@@ -30,12 +29,11 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(playwright: Playwright, document: Path) -> Iterator[Page]:
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--headless", "--no-sandbox"])
+def page(browser: Browser, document: Path) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(document.as_uri())
     yield page
-    browser.close()
+    page.close()
 
 
 def test_lines_fall_from_the_upper_left_and_the_costliest_lies_lowest(page: Page) -> None:

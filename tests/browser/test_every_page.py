@@ -1,7 +1,7 @@
 """Every page as somebody sees it, on a wide screen and on a telephone, in light and dark: one load, many questions."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from looking import Scheme, Seen, look
 from observed_page import wait_until
-from playwright.sync_api import Browser, Page, Playwright
+from playwright.sync_api import Browser, Page
 from study_pages import PAGES, PLATFORMS, PROBES, REPETITIONS
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = Path("/usr/bin/chromium")
 WIDE, NARROW = (1400, 900), (400, 800)
 SCREENS = (WIDE, NARROW)
 STATES: tuple[tuple[tuple[int, int], Scheme], ...] = (
@@ -63,13 +62,6 @@ class Looked:
         return {
             f"{width} px, {scheme}": one for (width, scheme), seen in self.seen.items() if (one := getattr(seen, what))
         }
-
-
-@pytest.fixture(scope="module")
-def browser(playwright: Playwright) -> Iterator[Browser]:
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--headless", "--no-sandbox", "--disable-gpu"])
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")

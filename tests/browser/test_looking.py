@@ -1,15 +1,13 @@
 """What looks at pages finds each fault that it is there for, and nothing where there is none."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from looking import look
-from playwright.sync_api import Page, Playwright
+from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = Path("/usr/bin/chromium")
 SOUND = """
 <style>body { background: #fff; color: #111; } .scroll { overflow-x: auto; } td { min-width: 4rem; }</style>
 <main>
@@ -51,10 +49,10 @@ FAULTS = {
 
 
 @pytest.fixture(scope="module")
-def page(playwright: Playwright) -> Iterator[Page]:
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--headless", "--no-sandbox"])
-    yield browser.new_page(viewport={"width": 800, "height": 600})
-    browser.close()
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 800, "height": 600})
+    yield page
+    page.close()
 
 
 def test_a_sound_page_has_no_fault(page: Page) -> None:

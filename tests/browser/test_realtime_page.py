@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import FloatRect, Locator, Page, Playwright
+from playwright.sync_api import Browser, FloatRect, Locator, Page
 from realtime_pictures import cells, gathered
 from synthetic_run import SyntheticCell, write_synthetic_run
 
@@ -17,8 +17,6 @@ from stealtime.studies.realtime.analysis.decomposition import PARTS
 from stealtime.studies.realtime.page.section import section
 
 pytestmark = pytest.mark.browser
-
-CHROMIUM = Path("/usr/bin/chromium")
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +31,11 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(playwright: Playwright, document: Path) -> Iterator[Page]:
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--headless", "--no-sandbox"])
+def page(browser: Browser, document: Path) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(document.as_uri())
     yield page
-    browser.close()
+    page.close()
 
 
 def box(locator: Locator) -> FloatRect:

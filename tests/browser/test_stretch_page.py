@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Page, Playwright
+from playwright.sync_api import Browser, Page
 from stretch_cells import cell, provisioned, recordings, together
 from synthetic_run import SyntheticCell, write_synthetic_run
 
@@ -22,8 +22,6 @@ pytestmark = pytest.mark.browser
 
 Show = Callable[[list[StretchCell], Sequence[Recording | None]], Page]
 
-CHROMIUM = Path("/usr/bin/chromium")
-
 INSIDE = """element => {
   const frame = element.closest(".dots, svg[role=img]").getBoundingClientRect(), own = element.getBoundingClientRect();
   return own.left >= frame.left - 1 && own.right <= frame.right + 1 && own.bottom <= frame.bottom + 1;
@@ -31,24 +29,24 @@ INSIDE = """element => {
 
 
 @pytest.fixture
-def show(playwright: Playwright, tmp_path: Path) -> Iterator[Show]:
+def show(browser: Browser, tmp_path: Path) -> Iterator[Show]:
     """Open a run's page with given cells and recordings."""
     known = write_synthetic_run(
         tmp_path / "run", cells=[SyntheticCell("native", "tick", {"loop_ns": 68_000}, 68_000.0, 3e6, 0.3, 100)]
     )
     path = tmp_path / "report.html"
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--headless", "--no-sandbox"])
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
 
     def showing(cells: list[StretchCell], recorded: Sequence[Recording | None]) -> Page:
         part = section(cells, recorded)
         path.write_text(render(Run.open(known.folder).manifest, (), [part], Limits((), (), (), ())))
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page = context.new_page()
         page.goto(path.as_uri())
         page.evaluate("() => { for (const one of document.querySelectorAll('details')) one.open = true; }")
         return page
 
     yield showing
-    browser.close()
+    context.close()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, Playwright
+from playwright.sync_api import Browser, Page
 from synthetic_run import SyntheticCell, write_synthetic_run
 from telephony_cells import some_cells
 
@@ -16,7 +16,6 @@ from stealtime.studies.telephony.study import STUDY
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = Path("/usr/bin/chromium")
 OUTSIDE = """elements => elements.filter(element => element.checkVisibility()).filter(element => {
   const frame = element.closest(".dots, figure, .drawing").getBoundingClientRect();
   const own = element.getBoundingClientRect();
@@ -26,7 +25,7 @@ OUTSIDE = """elements => elements.filter(element => element.checkVisibility()).f
 
 
 @pytest.fixture(params=[1280, 400])
-def page(request: pytest.FixtureRequest, playwright: Playwright, tmp_path: Path) -> Iterator[Page]:
+def page(request: pytest.FixtureRequest, browser: Browser, tmp_path: Path) -> Iterator[Page]:
     """A run's page with cells of every probe, on a wide and on a narrow screen."""
     known = write_synthetic_run(
         tmp_path / "run", cells=[SyntheticCell("native", "tick", {"loop_ns": 68_000}, 68_000.0, 3e6, 0.3, 100)]
@@ -34,11 +33,10 @@ def page(request: pytest.FixtureRequest, playwright: Playwright, tmp_path: Path)
     path = tmp_path / "report.html"
     section = section_of(STUDY, some_cells())
     path.write_text(render(Run.open(known.folder).manifest, (), [section], Limits((), (), (), ())))
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--headless", "--no-sandbox"])
     opened = browser.new_page(viewport={"width": request.param, "height": 900})
     opened.goto(path.as_uri())
     yield opened
-    browser.close()
+    opened.close()
 
 
 def test_everything_is_drawn_inside_its_frame(page: Page) -> None:

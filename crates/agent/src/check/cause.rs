@@ -120,6 +120,7 @@ const OVERCOMMITTED: &str =
     "the host has more virtual CPUs to run than CPUs: ask for dedicated ones, or for fewer guests";
 /// A kernel may leave out a switch (`untold_within`): whoever came by it and stays is not seen to be there.
 const UNTOLD: &str = "what this kernel does not tell (interrupts were off, a switch is missing)";
+const TRACE_THE_HOST: &str = "trace the host beside it: `stealtime run latency` on the host names who had the CPU";
 const MOVE_THREAD: &str = "keep that thread off this CPU (cpuset, taskset), or lower its priority (chrt)";
 const RAISE_QUOTA: &str = "raise the quota (CPUQuota= of systemd, limits.cpu of Kubernetes, --cpus of docker)";
 
@@ -235,16 +236,24 @@ fn above(it: &Circumstances, parts: Vec<Part>, runner: Option<&Runner>) -> Cause
     let together = if others > 0 && late == others { ", as all other CPUs" } else { "" };
     let stolen = it.steal_ns.filter(|&steal_ns| steal_ns > 0);
     let (text, hint) = match stolen {
-        Some(steal_ns) => (
+        Some(steal_ns) if is_stolen => (
             format!(
                 "the hypervisor ran something else for {for_ns}{together} (steal time of this CPU grew by {})",
                 shown(steal_ns)
             ),
             OVERCOMMITTED,
         ),
+        Some(steal_ns) => (
+            format!(
+                "the trace shows nothing that ran for {for_ns}{together}, and steal time of this CPU grew by {} only: \
+                 its hypervisor, or {UNTOLD}",
+                shown(steal_ns)
+            ),
+            TRACE_THE_HOST,
+        ),
         None if it.is_virtual => (
             format!("the trace shows nothing that ran for {for_ns}{together}: its hypervisor, or {UNTOLD}"),
-            "trace the host beside it: `stealtime run latency` on the host names who had the CPU",
+            TRACE_THE_HOST,
         ),
         None => (
             format!("the trace shows nothing that ran for {for_ns}{together}: firmware (SMI), or {UNTOLD}"),
@@ -365,6 +374,11 @@ mod tests {
         let unexplained = || told(&[("unexplained", None, 4_000)], None);
         let stolen = unexplained().cause(&Circumstances { steal_ns: Some(10_000_000), ..circumstances() });
         assert!(stolen.is_known && stolen.text.starts_with("the hypervisor ran something else"), "{}", stolen.text);
+        // A tick of the kernel's clock explains no lateness of seven.
+        let mostly_unknown = Circumstances { steal_ns: Some(10_000_000), ..circumstances() };
+        let late = Late { late_ns: 74_000_000, ..mostly_unknown.late };
+        let partly = unexplained().cause(&Circumstances { late, ..mostly_unknown });
+        assert!(!partly.is_known && partly.text.contains("grew by 10 ms only: its hypervisor, or"), "{}", partly.text);
         let guest = unexplained().cause(&Circumstances { is_virtual: true, with_it: (1, 1), ..circumstances() });
         assert!(!guest.is_known && guest.text.contains(", as all other CPUs: its hypervisor, or"), "{}", guest.text);
         let metal = unexplained().cause(&circumstances());

@@ -35,6 +35,12 @@ what_is_built() {
     fi
 }
 
+# The distribution's own Python is what users have, and is built to be fast: one that pyenv has built, which is often
+# first on PATH, is slower.
+own_python=/usr/bin/python3
+if [[ -x $own_python ]] && $own_python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    export UV_PYTHON=${UV_PYTHON:-$own_python}
+fi
 if [[ ! -e .venv/.built ]]; then
     echo "the first time, all is compiled: 2 to 6 minutes on two CPUs, less on more" >&2
 fi

@@ -13,4 +13,5 @@ else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib.metadata import version
 
-        return version("stealtime")
+        # It is read from a file.
+        return globals().setdefault(name, version("stealtime"))

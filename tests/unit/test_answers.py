@@ -233,6 +233,19 @@ def test_latency_without_repetitions_or_native_says_what_to_do() -> None:
     assert nothing.hint is not None
 
 
+def test_the_longest_of_all_is_told_once() -> None:
+    cells = latency_cells(uml=[70e3, 80e3, 78e3, 75e3])
+    (short,) = latency_cells(uml=[7e3, 8e3, 7.8e3, 7.5e3])
+    too_few = {"unresolved": ["p999_ns"], "max_ns": 277e6, "max_overhead_ns": 276e6}
+    trials = [
+        one.model_copy(update={"stats": one.stats and one.stats.model_copy(update=too_few)}) for one in short.trials
+    ]
+    wakeup = {"probe": "wakeup", "parameters": {"interval_ns": 1_000_000}}
+    longest = short.model_copy(update={**wakeup, "trials": trials, "stats": trials[0].stats})
+    lines = answer_of([*cells, longest]).lines
+    assert [line.count("276 ms of wakeup 1ms") for line in lines] == [1], lines
+
+
 def test_a_line_of_a_cell_that_was_not_alone_says_so() -> None:
     """That the sentence may be trusted says nothing of the other cells."""
     cells = latency_cells(native=[70e3, 80e3, 78e3, 75e3])

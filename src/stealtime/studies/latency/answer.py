@@ -1,6 +1,6 @@
 """What the study answers of a run: what one sample in a thousand takes longer than it must, against native."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.report import notation
@@ -30,11 +30,15 @@ def answer_of(summary: RunSummary) -> Answer:
     column, row = ranked[0]
     several = len({one.first.scenario for one in columns}) > 1
     reasons, hint = _speaking_against(summary, row, cells, is_guest=bool(guests))
-    lines = [_longest(quotes, guests or rows)]
+    longest = max(guests or rows, key=lambda one: one[1].cell.worst_overhead_ns or 0.0)
+    lines = [_longest(quotes, *longest)]
     probes = {column.first.probe}
     for other, its in ranked[1:]:
         if other.first.probe not in probes and len(lines) < LINES_MAX:
             probes.add(other.first.probe)
+            if its is longest[1] and its.tail_ns is None:
+                # Of it there is nothing else to say.
+                continue
             lines.append(f"{_lost(quotes, other, its, several=several)}{_beside_strangers(its)}")
     sentence = _lost(quotes, column, row, several=several)
     return Answer.of(STUDY, sentence, quotes=quotes, because=reasons, hint=hint, lines=lines)
@@ -95,11 +99,10 @@ def _native_worst(quotes: Quotes, row: Row) -> str:
     return "" if row.native is None else f", native at most {_worst(quotes, row.native)}"
 
 
-def _longest(quotes: Quotes, rows: Sequence[tuple[Column, Row]]) -> str:
+def _longest(quotes: Quotes, column: Column, row: Row) -> str:
     """Name the longest of all: a single event."""
-    lost: Callable[[tuple[Column, Row]], float] = lambda one: one[1].cell.worst_overhead_ns or 0.0  # noqa: E731
-    column, row = max(rows, key=lost)
     where = f"{row.cell.platform} {_worst(quotes, row.cell)} of {column.title}{_native_worst(quotes, row)}"
+    where += _beside_strangers(row)
     return f"the longest seen: {where}; single events show what can happen, not how often"
 
 

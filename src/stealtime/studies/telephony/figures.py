@@ -13,6 +13,7 @@ from stealtime.studies.telephony.limits import limits
 from stealtime.studies.telephony.loads import CallParameters
 from stealtime.studies.telephony.results import (
     AnswersOverTime,
+    EstablishmentRate,
     RegistrationFailover,
     Registrations,
     ResponseTimes,
@@ -61,6 +62,8 @@ class TelephonyFigures(CountedCell):
     """Of each failover of registrations."""
     calls: CallFigures | None = None
     """Of all repetitions together, where the probe makes calls."""
+    is_bounded: bool = True
+    """Whether a searched rate is the server's in all repetitions: if not, it bears at least that."""
 
     @classmethod
     def more(cls, cell: Cell, results: Sequence[Any]) -> Mapping[str, Any]:
@@ -70,6 +73,7 @@ class TelephonyFigures(CountedCell):
         return {
             "responses": [one for one in times if one is not None],
             "time_lines": [_time_line(one) for one in failovers],
+            "is_bounded": all(one.is_bounded for one in results if isinstance(one, EstablishmentRate)),
             "calls": figures_of(_load(CallParameters.of(cell)), called) if called else None,
         }
 

@@ -14,6 +14,11 @@ _SEVERAL = (
     "by then. Most: the largest share of the phones that one front has, and of the users that one primary has. Each "
     "acknowledged user is asked for by way of another front."
 )
+_GENERATORS = (
+    "What offered the load: SIPp's CPU is of one CPU, and what it waited for a CPU is of its time, both of the busiest "
+    "SIPp; requests left within so long after their time of the plan. Datagrams are dropped at the phones' sockets, "
+    "frames on the links between phones and server. Of a rate that was searched, it is what the last try saw."
+)
 VOICE_NOTE = (
     "Callers and phones both speak; a stream is the voice of one of them. Delay (one way), loss and MOS (ITU-T G.107) "
     "are of all streams, by the stamps of both ends, outside of the server. Packets are late if they come 60 ms after "
@@ -65,7 +70,12 @@ def is_over_udp(cell: TelephonyFigures) -> bool:
 
 
 def transport_words(cell: TelephonyFigures) -> str:
-    return _TRANSPORTS.get(str(cell.parameters.get("transport")), "")
+    over = _TRANSPORTS.get(str(cell.parameters.get("transport")), "")
+    return ", ".join(filter(None, (over, authentication_words(cell))))
+
+
+def authentication_words(cell: TelephonyFigures) -> str:
+    return "with passwords" if cell.parameters.get("auth") else ""
 
 
 def load_words(cell: TelephonyFigures) -> str:
@@ -80,6 +90,8 @@ def load_words(cell: TelephonyFigures) -> str:
         words.append(f"{rate:g}/s")
     if isinstance(users, int):
         words.append(f"{users:,} phones")
+    if isinstance(generators := cell.parameters.get("generators"), int):
+        words.append(f"{generators} SIPps")
     return ", ".join(words)
 
 
@@ -101,6 +113,13 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
             "processes), the host side's that of QEMU's other threads and of both hosts' replication; each: per "
             "acknowledged registration. Under TCG the vCPU thread also translates."
         )
+    if any(cell.parameters.get("auth") for cell in cells):
+        lines.append(
+            "With passwords: the server challenges each phone, which registers by a second request with its digest "
+            "(RFC 3261, section 22). Times are from the first request to the 200."
+        )
+    if any(cell.figure("sent_late_p99_ns").p50 is not None for cell in cells):
+        lines.append(_GENERATORS)
     if any("primaries" in cell.parameters for cell in cells):
         lines.append(_SEVERAL)
     if any(cell.calls is not None for cell in cells):

@@ -203,9 +203,8 @@ class Laboratory:
         """
         names = [node.name for node in self.nodes.values() if on in node.networks]
         ports = {on, *(port_name(name, on) for name in names)}
-        return network.frames_dropped(self._switch, ports) + sum(
-            network.frames_dropped(self.nodes[name].namespace, {on}) for name in names
-        )
+        lost = sum(network.frames_dropped(self.nodes[name].namespace, {on}) for name in names)
+        return lost + network.frames_dropped(self._switch, ports) + network.frames_filtered(self._switch, ports)
 
     def start(self, name: str, argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
         """Start a process in a node, or at the switch; it is ended with the laboratory."""

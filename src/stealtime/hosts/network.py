@@ -76,10 +76,13 @@ def drop_no_more(namespace: str, device: str) -> None:
 
 
 def frames_dropped(namespace: str, devices: Collection[str]) -> int:
-    """Give how many frames some devices of a namespace, and the filters at them, have lost so far."""
-    links = run("ip", "-n", namespace, "-json", "-statistics", "link", "show")
-    queues = run("tc", "-n", namespace, "-json", "-statistics", "qdisc", "show")
-    return frames_dropped_by_devices(links, devices) + frames_dropped_by_queues(queues, devices)
+    """Give how many frames some devices of a namespace have lost so far."""
+    return frames_dropped_by_devices(run("ip", "-n", namespace, "-json", "-statistics", "link", "show"), devices)
+
+
+def frames_filtered(namespace: str, devices: Collection[str]) -> int:
+    """Give how many frames :func:`drop`, and queues, have lost at some devices of a namespace so far."""
+    return frames_dropped_by_queues(run("tc", "-n", namespace, "-json", "-statistics", "qdisc", "show"), devices)
 
 
 def processes_in(namespace: str) -> list[int]:

@@ -156,7 +156,7 @@ def _costs(quotes: Quotes, cells: Sequence[TelephonyFigures], *, is_told: bool) 
     for probe, (name, what) in _RATES.items():
         own = [cell for cell in cells if cell.probe == probe and wording.is_over_udp(cell)]
         if own:
-            each = (f"{_bearer(cell)} {figure_words(quotes, cell, name)}" for cell in own)
+            each = (f"{wording.rated_words(cell)} {figure_words(quotes, cell, name)}" for cell in own)
             told.append(f"the most {what} a second without a failure: {', '.join(each)}")
     if is_told:
         return told
@@ -178,12 +178,6 @@ def _costs(quotes: Quotes, cells: Sequence[TelephonyFigures], *, is_told: bool) 
         if cell.probe == "call" and cell.figure("delay_median_ns").p50 is not None
     ]
     return told or ["nothing was measured that has a figure"]
-
-
-def _bearer(cell: TelephonyFigures) -> str:
-    """Name a server whose rate is told, and say if it bears more where nobody has seen it fail."""
-    words = ", ".join(filter(None, (wording.server_words(cell), wording.authentication_words(cell))))
-    return words if cell.is_bounded else f"{words} at least"
 
 
 def _conclusions(cells: Sequence[TelephonyFigures]) -> list[str]:

@@ -1,7 +1,10 @@
 """The words of the study's tables and page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 
+from stealtime.report import notation
+from stealtime.report.catalogue.answer import same_but
 from stealtime.studies.telephony.calls.recommendation import JudgedCalls, Recommendation, recommend
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.vocabulary.quantities import format_duration
@@ -78,6 +81,12 @@ def authentication_words(cell: TelephonyFigures) -> str:
     return "with passwords" if cell.parameters.get("auth") else ""
 
 
+def rated_words(cell: TelephonyFigures) -> str:
+    """Name a server whose highest rate is told, and say if it bears more where nobody has seen it fail."""
+    words = ", ".join(filter(None, (server_words(cell), authentication_words(cell))))
+    return words if cell.is_bounded else f"{words} at least"
+
+
 def load_words(cell: TelephonyFigures) -> str:
     """Say how much is asked of the server."""
     share, rate, users = (cell.parameters.get(name) for name in ("share", "rate_per_s", "users"))
@@ -118,6 +127,7 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
             "With passwords: the server challenges each phone, which registers by a second request with its digest "
             "(RFC 3261, section 22). Times are from the first request to the 200."
         )
+        lines += _costs_of_passwords(cells)
     if any(cell.figure("sent_late_p99_ns").p50 is not None for cell in cells):
         lines.append(_GENERATORS)
     if any("primaries" in cell.parameters for cell in cells):
@@ -127,3 +137,17 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
     if any(cell.parameters.get("mode") == "no-net" for cell in cells):
         lines.append(_NO_NET)
     return lines
+
+
+def _costs_of_passwords(cells: Sequence[TelephonyFigures]) -> Iterator[str]:
+    """Say how much more CPU a registration with a password takes of a server, where both were measured at one load."""
+    for own, base in product(cells, cells):
+        if not (own.probe == "register" and own.parameters.get("auth") and not base.parameters.get("auth")):
+            continue
+        each, without = (cell.figure("server_cpu_each_ns").p50 for cell in (own, base))
+        if same_but(own, base, "auth") and each is not None and without is not None:
+            yield (
+                f"{cell_words(base)}: a password costs the server {notation.duration(each - without, 3)} of CPU a "
+                f"registration ({notation.duration(each, 3)} instead of {notation.duration(without, 3)}, medians of "
+                f"{own.repetitions} and {base.repetitions} trials)."
+            )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from campaign_process import finished_run, start_run
 from sip_capture import Capture
 from slowed import slowed
 from truth import repetitions
@@ -19,6 +20,7 @@ from stealtime.studies.telephony.generators.limit import Limit
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.registrations import load as registrations
 from stealtime.studies.telephony.registrations.load import Load, Registered, fresh_names, run_load, unknown_users
+from stealtime.studies.telephony.results import Registrations
 from stealtime.studies.telephony.sipp.program import widen_ports
 
 pytestmark = [
@@ -28,9 +30,23 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("sipp") is None, reason="the package sip-tester is not installed"),
 ]
 
+CAMPAIGN = """
+name = "passwords"
+platforms = ["native"]
+scenarios = ["telephony"]
+repetitions = 1
+
+[[probes]]
+probe = "register"
+duration = "1s"
+mode = ["off"]
+rate = [400]
+auth = [false, true]
+generators = [2]
+"""
 RUNS = repetitions(2, 20)
 RATE_PER_S = 500.0
-COUNT = 500
+COUNT = 1_000
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +153,23 @@ def test_several_generators_begin_sessions_together(native: NativePlace, tmp_pat
     assert (tried.sent, tried.acknowledged, tried.failure) == (20, 20, None)
     assert tried.limit is not None
     assert (tried.limit.by, tried.limit.evidence.generators, tried.limit.evidence.failed) == ("none", 3, 0)
+
+
+def test_a_campaign_tells_what_a_password_costs_and_what_offered_the_load(tmp_path: Path) -> None:
+    campaign = tmp_path / "passwords.toml"
+    campaign.write_text(CAMPAIGN)
+    run, shown = finished_run(start_run(tmp_path, str(campaign)), tmp_path)
+    seen = [("auth" in trial.record.cell.parameters, trial.result(Registrations)) for trial in run.measured]
+    assert sorted(auth for auth, _ in seen) == [False, True]
+    each_ns = {auth: one.server_cpu_ns / one.acknowledged for auth, one in seen}
+    # Two requests instead of one, and a digest.
+    assert each_ns[True] > each_ns[False]
+    for _, one in seen:
+        assert one.acknowledged == one.sent == 400
+        assert one.limit is not None
+        assert (one.limit.by, one.limit.evidence.generators) == ("none", 2)
+    assert "a password costs the server" in shown
+    assert "What offered the load, and what was lost around it" in shown
 
 
 def _name(pid: int) -> str:

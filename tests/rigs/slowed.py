@@ -9,27 +9,26 @@ from contextlib import contextmanager
 
 STOPPED_S = 0.95
 RUNNING_S = 0.03
+_LOOKED_EVERY_S = 0.02
 
 
 @contextmanager
 def slowed(find: Callable[[], Iterable[int]]) -> Iterator[None]:
-    """Let processes run for 30 ms of each 980 ms only; at the end they go on.
+    """Let processes run for 30 ms of each 980 ms only, from when there are any; at the end they go on.
 
     Args:
-        find: Gives their pids, also of those that were started meanwhile.
+        find: Gives their pids.
     """
     ended = threading.Event()
 
-    def send(number: signal.Signals) -> None:
-        for pid in find():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-
     def slow_down() -> None:
         while not ended.is_set():
-            send(signal.SIGSTOP)
+            if not (pids := list(find())):
+                ended.wait(_LOOKED_EVERY_S)
+                continue
+            _send(pids, signal.SIGSTOP)
             ended.wait(STOPPED_S)
-            send(signal.SIGCONT)
+            _send(pids, signal.SIGCONT)
             ended.wait(RUNNING_S)
 
     thread = threading.Thread(target=slow_down, daemon=True)
@@ -39,4 +38,9 @@ def slowed(find: Callable[[], Iterable[int]]) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
-        send(signal.SIGCONT)
+
+
+def _send(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)

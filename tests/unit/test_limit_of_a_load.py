@@ -53,10 +53,15 @@ def judged(
 
 def test_nothing_is_the_limit_of_a_load_that_was_borne() -> None:
     assert judged(exchanges(100)).by == "none"
-    # However late it was sent.
-    late = [*exchanges(50), *exchanges(100, late_by_ns=900 * MS)[50:]]
-    assert judged(late).by == "none"
-    assert judged(late).evidence.late_max_ns == 900 * MS
+    # Its longest lateness alone does not matter.
+    once = [*exchanges(199), *exchanges(200, late_by_ns=900 * MS)[199:]]
+    assert (judged(once).by, judged(once).evidence.late_max_ns) == ("none", 900 * MS)
+
+
+@pytest.mark.parametrize(("late_ns", "by"), [(LATE_NS, "generator"), (LATE_NS - 1, "none")])
+def test_a_load_that_was_sent_late_was_not_the_one_that_was_asked_for(late_ns: int, by: str) -> None:
+    limit = judged([*exchanges(98), *exchanges(100, late_by_ns=late_ns)[98:]])
+    assert (limit.by, limit.evidence.late_p99_ns, limit.evidence.failed) == (by, late_ns, 0)
 
 
 def test_a_punctual_generator_and_a_whole_network_leave_the_server() -> None:

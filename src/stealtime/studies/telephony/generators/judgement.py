@@ -1,7 +1,8 @@
 """Whether the generator, the network or the server is the limit of a load. Pure.
 
 A server is blamed last: only where its generators ran when what failed was under way, and nothing was lost on the way.
-What is judged is what failed. A generator that is late, and whose load was borne all the same, limits nothing.
+Where something failed, that is what is judged. Where nothing did, a generator may still not have offered the load that
+was asked for: one that is late sends in bursts.
 """
 
 from stealtime.report import notation
@@ -17,8 +18,12 @@ the server cannot be told from it then, even if it was never late by much."""
 
 def judge(offering: Offering, seen: Evidence) -> Limit:
     """Tell what kept a load from being borne."""
-    if seen.failed == offering.retransmissions == 0 and _offered_share(offering) >= OFFERED_SHARE_MIN:
-        return Limit(by="none", sentence=f"nothing failed; {_sender_words(seen)}", evidence=seen)
+    is_offered = _offered_share(offering) >= OFFERED_SHARE_MIN
+    if is_offered and seen.failed == offering.retransmissions == 0:
+        if seen.late_p99_ns < LATE_NS:
+            return Limit(by="none", sentence=f"nothing failed; {_sender_words(seen)}", evidence=seen)
+        why = "the generator is the limit, since it sent in bursts what was to be spread evenly"
+        return Limit(by="generator", sentence=f"{why} (nothing failed; {_sender_words(seen)})", evidence=seen)
     by, why = _judged(offering, seen)
     told = "; ".join([_failed_words(offering, seen), _sender_words(seen), _way_words(seen), _server_words(seen)])
     if by is None:

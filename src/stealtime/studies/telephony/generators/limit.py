@@ -39,10 +39,10 @@ class Evidence(Model):
 
 
 class Limit(Model):
-    """What kept a load from being borne."""
+    """What kept a load from being offered and borne."""
 
     by: LimitedBy | None
-    """``none``: nothing failed. None: not judged."""
+    """``none``: nothing failed, and it was offered as it was asked for. None: not judged."""
     sentence: str
     """What was seen, and the verdict, or why there is none."""
     evidence: Evidence

@@ -81,7 +81,7 @@ def test_a_rate_that_failed_by_the_generator_is_told_as_at_least() -> None:
     found = rate(260, is_bounded=False).model_copy(update={"unbounded_because": WHY})
     cell = cell_of("native", "registration-rate", OFF, [found])
     assert cell.limits == [f"the server bears at least 260 per second, and how much more is not judged: {WHY}"]
-    assert not cell.is_bounded
+    assert cell.is_bounded is False
     assert rated_words(cell) == "native at least"
     assert rated_words(cell_of("native", "registration-rate", OFF, [rate(260)])) == "native"
 

@@ -84,7 +84,7 @@ def authentication_words(cell: TelephonyFigures) -> str:
 def rated_words(cell: TelephonyFigures) -> str:
     """Name a server whose highest rate is told, and say if it bears more where nobody has seen it fail."""
     words = ", ".join(filter(None, (server_words(cell), authentication_words(cell))))
-    return words if cell.is_bounded else f"{words} at least"
+    return f"{words} at least" if cell.is_bounded is False else words
 
 
 def load_words(cell: TelephonyFigures) -> str:

@@ -26,6 +26,9 @@ class Client(Protocol):
     def start(self, argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
         """Start a program there; it ends with the client."""
 
+    def frames_dropped(self) -> int | None:
+        """Give how many frames the links of its network have lost so far; None: nobody here can count them."""
+
 
 class LaboratoryNode:
     """A node of a laboratory that has an address on the network of the guests, or is given one.
@@ -50,6 +53,9 @@ class LaboratoryNode:
     def has_ended(self) -> bool:
         return self._laboratory.has_ended
 
+    def frames_dropped(self) -> int | None:
+        return self._laboratory.frames_dropped("clients")
+
 
 class LaboratoryClient(LaboratoryNode):
     """The client of a laboratory."""
@@ -72,6 +78,9 @@ class AtAddress:
     def start(self, argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
         return self.client.start(argv, **given)
 
+    def frames_dropped(self) -> int | None:
+        return self.client.frames_dropped()
+
 
 class LocalClient:
     """This machine, in its own network: nothing of it is changed for a campaign.
@@ -89,6 +98,10 @@ class LocalClient:
         started = start_marked(argv, **given)
         self._started.append(started)
         return started
+
+    def frames_dropped(self) -> int | None:
+        """Give None: switches and other machines lose what we cannot see."""
+        return None
 
     def end(self) -> None:
         self.has_ended = True

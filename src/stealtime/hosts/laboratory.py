@@ -196,6 +196,16 @@ class Laboratory:
         """Kill all processes of a node at once; give their pids. Its links stay, as those of a dead host do."""
         return network.kill_processes(self.nodes[name].namespace)
 
+    def frames_dropped(self, on: NetworkName) -> int:
+        """Give how many frames the links of a network, and the switch between them, have lost so far.
+
+        A cut counts. What a guest does not take from its host, which is behind the link, does not.
+        """
+        names = [node.name for node in self.nodes.values() if on in node.networks]
+        ports = {on, *(port_name(name, on) for name in names)}
+        lost = sum(network.frames_dropped(self.nodes[name].namespace, {on}) for name in names)
+        return lost + network.frames_dropped(self._switch, ports) + network.frames_filtered(self._switch, ports)
+
     def start(self, name: str, argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
         """Start a process in a node, or at the switch; it is ended with the laboratory."""
         prefix = _prefix(self._switch) if name == SWITCH else self.nodes[name].prefix

@@ -9,12 +9,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
 import psutil
 
+from stealtime.hosts.drops import frames_dropped_by_devices, frames_dropped_by_queues
 from stealtime.lab.platforms.leftovers import is_left_over
 from stealtime.lab.platforms.process import run_mark
 from stealtime.vocabulary.errors import StealtimeError
@@ -72,6 +73,16 @@ def drop(namespace: str, device: str, direction: Direction) -> None:
 def drop_no_more(namespace: str, device: str) -> None:
     for hook in ("ingress", "egress"):
         run("tc", "-n", namespace, "filter", "del", "dev", device, hook)
+
+
+def frames_dropped(namespace: str, devices: Collection[str]) -> int:
+    """Give how many frames some devices of a namespace have lost so far."""
+    return frames_dropped_by_devices(run("ip", "-n", namespace, "-json", "-statistics", "link", "show"), devices)
+
+
+def frames_filtered(namespace: str, devices: Collection[str]) -> int:
+    """Give how many frames :func:`drop`, and queues, have lost at some devices of a namespace so far."""
+    return frames_dropped_by_queues(run("tc", "-n", namespace, "-json", "-statistics", "qdisc", "show"), devices)
 
 
 def processes_in(namespace: str) -> list[int]:

@@ -48,12 +48,14 @@ class Cell(Model):
 
         Tables and lists fit no name: a probe that has such a parameter has another that names it.
         """
-        words = [
-            format_duration(value) if key.endswith("_ns") and isinstance(value, int) else str(value)
-            for key, value in sorted(self.parameters.items())
-            if not isinstance(value, list | dict)
-        ]
-        name = "-".join([self.probe, *words])
+
+        def word(key: str, value: JsonValue) -> str:
+            if isinstance(value, bool):
+                return key if value else f"no {key}"
+            return format_duration(value) if key.endswith("_ns") and isinstance(value, int) else str(value)
+
+        told = [(key, value) for key, value in sorted(self.parameters.items()) if not isinstance(value, list | dict)]
+        name = "-".join([self.probe, *(word(key, value) for key, value in told)])
         return f"{name}.traced" if self.traced else name
 
     @property

@@ -156,7 +156,7 @@ def _costs(quotes: Quotes, cells: Sequence[TelephonyFigures], *, is_told: bool) 
     for probe, (name, what) in _RATES.items():
         own = [cell for cell in cells if cell.probe == probe and wording.is_over_udp(cell)]
         if own:
-            each = (f"{wording.server_words(cell)} {figure_words(quotes, cell, name)}" for cell in own)
+            each = (f"{wording.rated_words(cell)} {figure_words(quotes, cell, name)}" for cell in own)
             told.append(f"the most {what} a second without a failure: {', '.join(each)}")
     if is_told:
         return told

@@ -75,6 +75,32 @@ _CPU = {
     ),
 }
 """Of one CPU."""
+
+
+def _evidence(name: str) -> Callable[[Any], float | None]:
+    """Take what was seen of a load, or of the last try of a rate that was searched; None of an older run."""
+
+    def take(result: Any) -> float | None:
+        tried = result.attempts[-1:] if hasattr(result, "attempts") else [result]
+        limit = tried[0].limit if tried else None
+        value: float | None = None if limit is None else getattr(limit.evidence, name)
+        return value
+
+    return take
+
+
+_GENERATORS = {
+    "generator_cpu_percent": Figure("SIPp's CPU", _evidence("cpu_percent")),
+    "generator_waiting_percent": Figure("waited for a CPU", _evidence("waiting_percent")),
+    "sent_late_p99_ns": Figure("99 % sent within", _evidence("late_p99_ns")),
+    "sent_late_max_ns": Figure("all sent within", _evidence("late_max_ns")),
+    "server_busy_percent": Figure("server's CPUs", _evidence("server_cpu_percent")),
+    "late_timers": Figure("late timers", _evidence("late_timers")),
+    "datagrams_dropped": Figure("datagrams dropped", _evidence("datagrams_dropped")),
+    "segments_sent_again": Figure("segments sent again", _evidence("segments_sent_again")),
+    "frames_dropped": Figure("frames dropped", _evidence("frames_dropped")),
+}
+"""Of those that offered a load, and of what is around them."""
 _SILENCE = Figure("silence")
 _TO_RUNNING = Figure("to running")
 _TO_ANSWER = Figure("to answer")
@@ -125,13 +151,14 @@ CATALOGUE = Catalogue(
     probes={
         "registration-rate": ProbeFigures(
             RegistrationRate,
-            {"rate_per_s": Figure("registration rate"), **counts("retries")},
+            {"rate_per_s": Figure("registration rate"), **counts("retries"), **_GENERATORS},
         ),
         "session-rate": ProbeFigures(
             SessionRate,
             {
                 "sessions_per_s": Figure("session establishment rate", lambda result: result.rate_per_s),
                 **counts("retries"),
+                **_GENERATORS,
             },
         ),
         "register": ProbeFigures(
@@ -151,6 +178,7 @@ CATALOGUE = Catalogue(
                     "host side, each", _share(lambda result: result.host_cpu_ns, lambda result: result.acknowledged)
                 ),
                 **counts("sent", "acknowledged", "unanswered", "retransmissions", "connections_failed", "retries"),
+                **_GENERATORS,
             },
         ),
         "register-failover": ProbeFigures(
@@ -261,6 +289,14 @@ CATALOGUE = Catalogue(
         FigureTable(
             "What registrations cost",
             ("server_cpu_percent", "host_cpu_percent", "server_cpu_each_ns", "host_cpu_each_ns"),
+        ),
+        FigureTable(
+            "What offered the load, and what was lost around it",
+            (
+                *("generator_cpu_percent", "generator_waiting_percent", "sent_late_p99_ns", "sent_late_max_ns"),
+                *("late_timers", "datagrams_dropped", "frames_dropped", "server_busy_percent"),
+            ),
+            only_measured=True,
         ),
         FigureTable(
             "When the server's host dies while phones register",

@@ -27,7 +27,7 @@ from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace, store_node
 from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
 from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
-from stealtime.studies.telephony.trials import TRIALS, Saturated, Server, find_saturation, unknown_saturation
+from stealtime.studies.telephony.trials import TRIALS, Borne, Saturated, Server, find_saturation, unknown_saturation
 from stealtime.vocabulary.errors import AS_ROOT_HINT, StealtimeError, UsageError
 
 NewPlace = Callable[[int, ServerParameters], Place]
@@ -49,14 +49,14 @@ class ServerDriver(ReusingDriver[Place, ServerParameters]):
         self._folder = folder
         self._new_place = new_place
         self._trials = itertools.count(1)
-        self._saturation: dict[Saturated, float] = {}
+        self._saturation: dict[Saturated, Borne] = {}
 
     def carry_out(self, cell: PlannedCell) -> Result:
         with self._trial_folder() as folder:
             saturated = unknown_saturation(cell.cell, self._saturation)
             if saturated is not None:
                 # Also where the cells without protection are not of this run, or were measured before it was resumed.
-                find_saturation(self._server(ServerParameters(mode="off")), saturated, folder)
+                find_saturation(self._server(ServerParameters(mode="off")), saturated, cell.cell, folder)
             return TRIALS[cell.cell.probe](self._server(ServerParameters.of(cell.cell)), cell, folder)
 
     def make(self, serial: int, wanted: ServerParameters) -> Place:

@@ -13,6 +13,7 @@ from stealtime.studies.telephony.limits import limits
 from stealtime.studies.telephony.loads import CallParameters
 from stealtime.studies.telephony.results import (
     AnswersOverTime,
+    EstablishmentRate,
     RegistrationFailover,
     Registrations,
     ResponseTimes,
@@ -61,15 +62,20 @@ class TelephonyFigures(CountedCell):
     """Of each failover of registrations."""
     calls: CallFigures | None = None
     """Of all repetitions together, where the probe makes calls."""
+    is_bounded: bool | None = None
+    """Whether the rate that was searched is the server's in all repetitions: if not, it bears at least that. None where
+    none was searched."""
 
     @classmethod
     def more(cls, cell: Cell, results: Sequence[Any]) -> Mapping[str, Any]:
         times = [one.response for one in results if isinstance(one, Registrations)]
         failovers = [one for one in results if isinstance(one, _FailedOver)]
         called = [one for one in results if isinstance(one, Calls | CallFailover)]
+        rates = [one for one in results if isinstance(one, EstablishmentRate)]
         return {
             "responses": [one for one in times if one is not None],
             "time_lines": [_time_line(one) for one in failovers],
+            "is_bounded": all(one.is_bounded for one in rates) if rates else None,
             "calls": figures_of(_load(CallParameters.of(cell)), called) if called else None,
         }
 

@@ -10,6 +10,7 @@ from stealtime.report import notation
 from stealtime.report.catalogue.failovers import limits_of_failovers
 from stealtime.studies.telephony.calls.recommendation import rule
 from stealtime.studies.telephony.calls.results import CallFailover, Calls
+from stealtime.studies.telephony.generators.limit import OFFERED_SHARE_MIN
 from stealtime.studies.telephony.results import (
     EstablishmentRate,
     RegistrationFailover,
@@ -18,7 +19,6 @@ from stealtime.studies.telephony.results import (
     TwoStageFailover,
 )
 
-_OFFERED_SHARE_MIN = 0.9
 _SENT_LATE = "one packet in a hundred was sent"
 """Each end says so of each trial, with a figure of its own (`crates/witness/src/rtp/report.rs`, `own_jitter`)."""
 
@@ -27,11 +27,7 @@ def limits(results: Sequence[Any]) -> list[str]:
     """Give a sentence for each thing that limits the figures of these results; all are of one probe."""
     told = [
         *(text for one in results if isinstance(one, Registrations) for text in _of_load(one)),
-        *(
-            f"no rate was seen to fail: the server may bear more than {one.rate_per_s:.0f} per second"
-            for one in results
-            if isinstance(one, EstablishmentRate) and not one.is_bounded
-        ),
+        *(text for one in results if isinstance(one, EstablishmentRate) for text in _of_rate(one)),
         *_of_failovers([one for one in results if isinstance(one, RegistrationFailover | TwoStageFailover)]),
         *_of_sessions([one for one in results if isinstance(one, SessionFailover)]),
         *_of_additions([one for one in results if isinstance(one, TwoStageFailover)]),
@@ -42,21 +38,50 @@ def limits(results: Sequence[Any]) -> list[str]:
     return list(dict.fromkeys(told))
 
 
+def _of_rate(one: EstablishmentRate) -> Iterator[str]:
+    rate = f"{one.rate_per_s:.0f} per second"
+    if one.unbounded_because is not None:
+        yield f"the server bears at least {rate}, and how much more is not judged: {one.unbounded_because}"
+    elif not one.is_bounded:
+        yield f"no rate was seen to fail: the server may bear more than {rate}"
+    failed = [tried for tried in one.attempts if tried.failure is not None and tried.rate_per_s > one.rate_per_s]
+    if one.is_bounded and failed:
+        # It failed twice, and the last time decided.
+        lowest = min(tried.rate_per_s for tried in failed)
+        limit = [tried.limit for tried in failed if tried.rate_per_s == lowest][-1]
+        if limit is not None:
+            yield f"at {lowest:.0f} per second: {limit.sentence}"
+
+
 def _of_load(one: Registrations) -> Iterator[str]:
+    by = None if one.limit is None else one.limit.by
     if one.refused:
         yield f"the server refused {one.refused} of {one.sent} registrations: what does its log say?"
-    if one.unanswered > one.refused:
+    if one.unanswered > one.refused and by not in ("generator", "network"):
         unanswered = one.unanswered - one.refused
         yield (
             f"the load is above what the server bears: {unanswered} of {one.sent} registrations were not acknowledged"
         )
+    if one.limit is not None and by != "none":
+        yield one.limit.sentence
     if one.saturation_per_s is not None and one.rate_per_s > one.saturation_per_s:
+        least = "" if one.saturation_unbounded_because is None else "at least "
         yield (
             f"{one.rate_per_s:.0f} per second were asked for, and the unprotected server bears "
-            f"{one.saturation_per_s:.0f}"
+            f"{least}{one.saturation_per_s:.0f}"
         )
-    if one.offered_per_s < _OFFERED_SHARE_MIN * one.rate_per_s:
+    yield from _of_share(one)
+    if one.offered_per_s < OFFERED_SHARE_MIN * one.rate_per_s and one.limit is None:
         yield f"of {one.rate_per_s:.0f} per second SIPp offered only {one.offered_per_s:.0f}"
+
+
+def _of_share(one: Registrations | SessionFailover) -> Iterator[str]:
+    """Say where the load is a share of what was found to be borne, and more may be."""
+    if one.saturation_per_s is not None and one.saturation_unbounded_because is not None:
+        yield (
+            f"the load is a share of {one.saturation_per_s:.0f} per second, which the unprotected server bears at "
+            f"least: {one.saturation_unbounded_because}"
+        )
 
 
 def _of_failovers(results: Sequence[RegistrationFailover | TwoStageFailover]) -> Iterator[str]:
@@ -81,6 +106,7 @@ def _of_failovers(results: Sequence[RegistrationFailover | TwoStageFailover]) ->
 
 
 def _of_sessions(results: Sequence[SessionFailover]) -> Iterator[str]:
+    yield from (text for one in results for text in _of_share(one))
     begun = sum(one.begun for one in results)
     if half_open := [one for one in results if one.half_open]:
         yield (

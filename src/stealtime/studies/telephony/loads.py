@@ -25,6 +25,9 @@ Number = Annotated[float, PlainSerializer(lambda value: int(value) if value == i
 class SearchedParameters(ServerParameters):
     """A server whose highest rate is searched."""
 
+    generators: int = 1
+    """How many SIPps offer a rate together."""
+
     def beyond_s(self, duration_s: float) -> float:
         return _BOOT_S + (_TRIES_OF_A_RATE + HELD_TRIES - 1) * duration_s + _UNANSWERED_S
 
@@ -39,6 +42,8 @@ class RegistrationRateParameters(SearchedParameters):
     """That of registrations."""
 
     transport: Transport
+    auth: bool = False
+    """Whether the server asks phones for their passwords."""
 
 
 class RateOrShareParameters(ServerParameters):
@@ -52,6 +57,11 @@ class RateOrShareParameters(ServerParameters):
 
 class RegisterParameters(RateOrShareParameters):
     """A server and its phones, which register."""
+
+    auth: bool = False
+    """Whether the server asks phones for their passwords."""
+    generators: int = 1
+    """How many SIPps offer the load together."""
 
     def beyond_s(self, _duration_s: float) -> float:
         return _BOOT_S

@@ -10,7 +10,7 @@ from stealtime.campaigns.parameters import Parameters
 from stealtime.campaigns.probe import Driver, Percentiles, Probe, ProbeCells
 from stealtime.hosts.host import FaultKind
 from stealtime.studies.telephony.calls.plan import CALLS_MAX
-from stealtime.studies.telephony.lengths import STREAMS_OF_A_CALL
+from stealtime.studies.telephony.lengths import GENERATORS_MAX, STREAMS_OF_A_CALL
 from stealtime.studies.telephony.loads import (
     CallFailoverParameters,
     CallParameters,
@@ -35,6 +35,7 @@ Primaries = Annotated[int, Field(ge=2, le=3)]
 """The laboratory has a host for each of so many, beside the one that backs them."""
 Streams = Annotated[int, Field(ge=STREAMS_OF_A_CALL, le=CALLS_MAX * STREAMS_OF_A_CALL, multiple_of=STREAMS_OF_A_CALL)]
 Faults = list[FaultKind]
+Generators = Annotated[int, Field(ge=1, le=GENERATORS_MAX)]
 Advertisement = Annotated[DurationNs, Field(ge=10_000_000, le=40_950_000_000)]
 """VRRP counts hundredths of a second in twelve bits (RFC 5798, section 5.2.7)."""
 DEFAULT_INTERVAL_NS = 100_000_000
@@ -92,6 +93,12 @@ class RegistrationRateCells(ServerCells):
     """The name of the probe. The duration is that of each try; what is found is held for three times as long."""
     transport: list[Transport] = Field(default=["udp", "tcp-one", "tcp-each"], min_length=1)
     """How phones reach the server: over one UDP socket, over one TCP connection, or with a TCP connection each."""
+    auth: list[bool] = Field(default=[False], min_length=1)
+    """Whether the server challenges each phone and takes its password (digest, RFC 3261 section 22), or asks nobody. A
+    registration is two requests then; it counts from the first one to the 200."""
+    generators: list[Generators] = Field(default=[1], min_length=1)
+    """How many SIPps offer each rate together: phones are dealt among them, as is the rate. More than one CPU can then
+    offer it."""
     mode: list[ModeName] = Field(default=["off"], min_length=1)
     """How the server's guest is protected; natively only ``off`` is measured. ``replicated``: two guests that are not
     protected and tell each other what they know."""
@@ -106,6 +113,8 @@ class SessionRateCells(ServerCells):
     """The name of the probe. The duration is that of each try; what is found is held for three times as long."""
     transport: list[Transport] = Field(default=["udp"], min_length=1)
     """As of ``registration-rate``, of callers; the server reaches phones over UDP, or over one TCP connection."""
+    generators: list[Generators] = Field(default=[1], min_length=1)
+    """As of ``registration-rate``, of callers; all phones that are called are those of one more."""
     mode: list[ModeName] = Field(default=["off"], min_length=1)
     """As of ``registration-rate``."""
 
@@ -134,6 +143,10 @@ class RegisterCells(_RateOrShare):
     probe: Literal["register"]
     """The name of the probe."""
     transport: list[Transport] = Field(default=["udp"], min_length=1)
+    """As of ``registration-rate``."""
+    auth: list[bool] = Field(default=[False], min_length=1)
+    """As of ``registration-rate``; a share is then one of the rate of such registrations."""
+    generators: list[Generators] = Field(default=[1], min_length=1)
     """As of ``registration-rate``."""
     mode: list[ModeName] = Field(default=["off", "net"], min_length=1)
     """As of ``registration-rate``."""
@@ -255,12 +268,12 @@ TELEPHONY = Driver(scenario="telephony", takes_real_hosts=True, module="stealtim
 _SILENCE_OF_PHONES = "the longest time in which no phone was answered"
 _SILENCE_OF_VOICE = "the longest silence of any caller or phone"
 PROBES = (
-    Probe(name="registration-rate", cells=RegistrationRateCells, short=("transport",), driver=TELEPHONY),
+    Probe(name="registration-rate", cells=RegistrationRateCells, short=("transport", "auth"), driver=TELEPHONY),
     Probe(name="session-rate", cells=SessionRateCells, short=("transport",), driver=TELEPHONY),
     Probe(
         name="register",
         cells=RegisterCells,
-        short=("transport", "mode", "share"),
+        short=("transport", "mode", "share", "auth"),
         driver=TELEPHONY,
         bounded="the longest registration",
         percentiles=Percentiles("a registration's time", ("50", "99")),

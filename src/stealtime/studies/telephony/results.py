@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from stealtime.store.results import Result
+from stealtime.studies.telephony.generators.limit import Limit
 from stealtime.vocabulary.readings import Model
 
 
@@ -41,6 +42,8 @@ class RateAttempt(Model):
     """Acknowledged later than a client over UDP waits before it sends again."""
     failure: str | None
     """Why it was not borne; None if it was."""
+    limit: Limit | None = None
+    """Whether the generator, the network or the server kept it from being borne; None in older runs."""
 
 
 class EstablishmentRate(_Stored):
@@ -48,7 +51,10 @@ class EstablishmentRate(_Stored):
 
     rate_per_s: float
     is_bounded: bool
-    """Whether a higher rate was seen to fail."""
+    """Whether a higher rate was seen to fail, and neither by the generator nor by the network: if not, the server bears
+    at least the rate that was found."""
+    unbounded_because: str | None = None
+    """What else than the server the lowest rate that failed did so by."""
     attempts: list[RateAttempt]
 
 
@@ -74,6 +80,10 @@ class Registrations(_Stored):
     """That SIPp sent."""
     saturation_per_s: float | None
     """The registration rate of the unprotected server over this transport, where the load is a share of it."""
+    saturation_unbounded_because: str | None = None
+    """Why the server may bear more than that."""
+    limit: Limit | None = None
+    """Whether the generator, the network or the server kept the load from being borne; None in older runs."""
     elapsed_ns: int
     """From the first request to the end of SIPp; CPU times are those of it."""
     sent: int
@@ -145,6 +155,8 @@ class SessionFailover(_FailedOver):
     kind: Literal["session-failover"] = "session-failover"
     saturation_per_s: float | None
     """The session establishment rate of the unprotected server over this transport, where the load is a share of it."""
+    saturation_unbounded_because: str | None = None
+    """Why the server may bear more than that."""
     begun: int
     """What became of each is one of the six that follow (:data:`.calls.outcomes.Outcome`)."""
     kept: int

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,14 +54,24 @@ _FIRST_SESSIONS_PER_S = 50.0
 _MOST_PER_S = 20_000.0
 
 
-Saturated = tuple[Literal["registrations", "sessions"], Transport]
+_What = Literal["registrations", "authenticated registrations", "sessions"]
+Saturated = tuple[_What, Transport]
 """Of what a server bears so many a second, and over which transport."""
-_LOADS: Mapping[str, tuple[Literal["registrations", "sessions"], type[RateOrShareParameters]]] = {
+_LOADS: Mapping[str, tuple[_What, type[RateOrShareParameters]]] = {
     "register": ("registrations", RegisterParameters),
     "register-failover": ("registrations", RegisterFailoverParameters),
     "session-failover": ("sessions", SessionFailoverParameters),
 }
 """By probe: what its load may be a share of, and its parameters."""
+
+
+@dataclass(frozen=True)
+class Borne:
+    """What a server was found to bear."""
+
+    rate_per_s: float
+    unbounded_because: str | None
+    """Why it may bear more; None: it does not."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +85,7 @@ class Server:
     """
 
     place: Place
-    saturation: dict[Saturated, float]
+    saturation: dict[Saturated, Borne]
 
     @property
     def is_unprotected(self) -> bool:
@@ -86,11 +95,9 @@ class Server:
 
 def find_registration_rate(server: Server, cell: PlannedCell, folder: Path) -> RegistrationRate:
     """Search the highest rate of registrations."""
-    transport = RegistrationRateParameters.of(cell.cell).transport
-    found = _search_registrations(server, transport, cell.duration_ns / 1e9, folder)
-    if server.is_unprotected and found.rate_per_s:
-        server.saturation["registrations", transport] = found.rate_per_s
-    return RegistrationRate(**_found(found))
+    wanted = RegistrationRateParameters.of(cell.cell)
+    saturated = _registrations(wanted.auth), wanted.transport
+    return RegistrationRate(**_found(_searched(server, saturated, wanted.generators, cell.duration_ns / 1e9, folder)))
 
 
 def unknown_saturation(cell: Cell, known: Collection[Saturated]) -> Saturated | None:
@@ -101,26 +108,25 @@ def unknown_saturation(cell: Cell, known: Collection[Saturated]) -> Saturated | 
     return None if wanted.share is None or saturated in known else saturated
 
 
-def find_saturation(server: Server, saturated: Saturated, folder: Path) -> None:
-    """Find what an unprotected server bears.
+def find_saturation(server: Server, saturated: Saturated, cell: Cell, folder: Path) -> None:
+    """Find what an unprotected server bears, with as many generators as a cell wants.
 
     Raises:
         StealtimeError: It bears nothing.
     """
     what, transport = saturated
-    search_rate = _search_registrations if what == "registrations" else _search_sessions
-    found = search_rate(server, transport, _TRY_S, folder)
+    wanted, _ = _load(cell)
+    generators = wanted.generators if isinstance(wanted, RegisterParameters) else 1
+    found = _searched(server, saturated, generators, _TRY_S, folder)
     if not found.rate_per_s:
-        raise StealtimeError(f"the server bears no rate of {what} over {transport}: {found.attempts[-1].failure}")
-    server.saturation[saturated] = found.rate_per_s
+        why = found.unbounded_because or found.attempts[-1].failure
+        raise StealtimeError(f"the server bears no rate of {what} over {transport}: {why}")
 
 
 def find_session_rate(server: Server, cell: PlannedCell, folder: Path) -> SessionRate:
-    transport = SessionRateParameters.of(cell.cell).transport
-    found = _search_sessions(server, transport, cell.duration_ns / 1e9, folder)
-    if server.is_unprotected and found.rate_per_s:
-        server.saturation["sessions", transport] = found.rate_per_s
-    return SessionRate(**_found(found))
+    wanted = SessionRateParameters.of(cell.cell)
+    saturated: Saturated = "sessions", wanted.transport
+    return SessionRate(**_found(_searched(server, saturated, wanted.generators, cell.duration_ns / 1e9, folder)))
 
 
 def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
@@ -128,14 +134,22 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
     wanted = RegisterParameters.of(cell.cell)
     rate, saturation = _rate(server, cell.cell)
     duration_s = cell.duration_ns / 1e9
-    load = Load(transport=wanted.transport, rate_per_s=rate, count=max(10, round(rate * duration_s)))
+    load = Load(
+        transport=wanted.transport,
+        rate_per_s=rate,
+        count=max(10, round(rate * duration_s)),
+        auth=wanted.auth,
+        generators=wanted.generators,
+    )
     with steady(server.place):
         registered, used, elapsed_ns = run_load(server.place, load, folder / "load")
     times = registered.response_ns
     return Registrations(
         rate_per_s=rate,
         offered_per_s=registered.offered_per_s,
-        saturation_per_s=saturation,
+        saturation_per_s=saturation.rate_per_s if saturation else None,
+        saturation_unbounded_because=saturation.unbounded_because if saturation else None,
+        limit=registered.limit,
         elapsed_ns=elapsed_ns,
         sent=len(registered.sent_ns),
         acknowledged=len(times),
@@ -159,7 +173,10 @@ def register_failover(server: Server, cell: PlannedCell, folder: Path) -> Regist
 def fail_over_sessions(server: Server, cell: PlannedCell, folder: Path) -> SessionFailover:
     """Have the server's host die while sessions are established and ended."""
     wanted, (rate, saturation) = SessionFailoverParameters.of(cell.cell), _rate(server, cell.cell)
-    return session_failover(_that_fails_over(server), wanted, rate, saturation, cell.duration_ns / 1e9, folder)
+    borne_per_s = saturation.rate_per_s if saturation else None
+    seen = session_failover(_that_fails_over(server), wanted, rate, borne_per_s, cell.duration_ns / 1e9, folder)
+    why = saturation.unbounded_because if saturation else None
+    return seen.model_copy(update={"saturation_unbounded_because": why})
 
 
 def two_stage_failover(server: Server, cell: PlannedCell, folder: Path) -> TwoStageFailover:
@@ -205,47 +222,63 @@ def _calls(cell: PlannedCell) -> tuple[CallPlan, float]:
     return CallPlan.of_streams(wanted.streams, wanted.transport), cell.duration_ns / 1e9
 
 
+def _registrations(auth: bool) -> _What:
+    return "authenticated registrations" if auth else "registrations"
+
+
 def _load(cell: Cell) -> tuple[RateOrShareParameters, Saturated]:
     """Give the load of a cell, and what it is a share of, if it is one."""
     what, parameters = _LOADS[cell.probe]
     wanted = parameters.of(cell)
+    if isinstance(wanted, RegisterParameters):
+        what = _registrations(wanted.auth)
     return wanted, (what, wanted.transport)
 
 
-def _rate(server: Server, cell: Cell) -> tuple[float, float | None]:
+def _rate(server: Server, cell: Cell) -> tuple[float, Borne | None]:
     """Give the rate of a load, and the saturation that it is a share of."""
     wanted, saturated = _load(cell)
     if wanted.share is None:
         return wanted.rate_per_s, None
     saturation = server.saturation[saturated]
-    return max(1.0, saturation * wanted.share), saturation
+    return max(1.0, saturation.rate_per_s * wanted.share), saturation
 
 
-def _search_registrations(server: Server, transport: Transport, try_s: float, folder: Path) -> Saturation:
-    return _search(partial(attempt_rate, server.place, transport), try_s, _FIRST_REGISTRATIONS_PER_S, folder)
-
-
-def _search_sessions(server: Server, transport: Transport, try_s: float, folder: Path) -> Saturation:
-    return _search(partial(attempt_sessions, server.place, transport), try_s, _FIRST_SESSIONS_PER_S, folder)
-
-
-def _search(
-    attempt: Callable[[float, float, Path], Attempt], try_s: float, first_per_s: float, folder: Path
-) -> Saturation:
-    """Search the highest rate; each try has a folder of its own."""
+def _searched(server: Server, saturated: Saturated, generators: int, try_s: float, folder: Path) -> Saturation:
+    """Search the highest rate, each try with a folder of its own; the unprotected server's is kept for shares of it."""
+    what, transport = saturated
     tries = itertools.count()
-    return search(
-        lambda rate_per_s, duration_s: attempt(rate_per_s, duration_s, folder / f"try-{next(tries)}"),
+
+    def attempt(rate_per_s: float, duration_s: float) -> Attempt:
+        own = folder / f"try-{next(tries)}"
+        if what == "sessions":
+            return attempt_sessions(server.place, transport, rate_per_s, duration_s, own, generators)
+        load = Load(
+            transport=transport,
+            rate_per_s=rate_per_s,
+            count=max(10, round(rate_per_s * duration_s)),
+            auth=what == "authenticated registrations",
+            generators=generators,
+        )
+        return attempt_rate(server.place, load, duration_s, own)
+
+    found = search(
+        attempt,
         try_s=try_s,
-        first_per_s=first_per_s,
+        first_per_s=_FIRST_SESSIONS_PER_S if what == "sessions" else _FIRST_REGISTRATIONS_PER_S,
         most_per_s=_MOST_PER_S,
         resolution=_RESOLUTION,
     )
+    if server.is_unprotected and found.rate_per_s:
+        why = None if found.is_bounded else found.unbounded_because or "no rate was seen to fail"
+        server.saturation[saturated] = Borne(found.rate_per_s, why)
+    return found
 
 
 def _found(found: Saturation) -> dict[str, Any]:
     return {
         "rate_per_s": found.rate_per_s,
         "is_bounded": found.is_bounded,
+        "unbounded_because": found.unbounded_because,
         "attempts": [RateAttempt(**asdict(one), failure=one.failure) for one in found.attempts],
     }

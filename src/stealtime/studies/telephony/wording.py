@@ -1,7 +1,10 @@
 """The words of the study's tables and page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 
+from stealtime.report import notation
+from stealtime.report.catalogue.answer import same_but
 from stealtime.studies.telephony.calls.recommendation import JudgedCalls, Recommendation, recommend
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.vocabulary.quantities import format_duration
@@ -13,6 +16,11 @@ _SEVERAL = (
     "primaries, before and after the fault. Late: acknowledged after 500 ms or more; over UDP a phone has sent again "
     "by then. Most: the largest share of the phones that one front has, and of the users that one primary has. Each "
     "acknowledged user is asked for by way of another front."
+)
+_GENERATORS = (
+    "What offered the load: SIPp's CPU is of one CPU, and what it waited for a CPU is of its time, both of the busiest "
+    "SIPp; requests left within so long after their time of the plan. Datagrams are dropped at the phones' sockets, "
+    "frames on the links between phones and server. Of a rate that was searched, it is what the last try saw."
 )
 VOICE_NOTE = (
     "Callers and phones both speak; a stream is the voice of one of them. Delay (one way), loss and MOS (ITU-T G.107) "
@@ -65,7 +73,18 @@ def is_over_udp(cell: TelephonyFigures) -> bool:
 
 
 def transport_words(cell: TelephonyFigures) -> str:
-    return _TRANSPORTS.get(str(cell.parameters.get("transport")), "")
+    over = _TRANSPORTS.get(str(cell.parameters.get("transport")), "")
+    return ", ".join(filter(None, (over, authentication_words(cell))))
+
+
+def authentication_words(cell: TelephonyFigures) -> str:
+    return "with passwords" if cell.parameters.get("auth") else ""
+
+
+def rated_words(cell: TelephonyFigures) -> str:
+    """Name a server whose highest rate is told, and say if it bears more where nobody has seen it fail."""
+    words = ", ".join(filter(None, (server_words(cell), authentication_words(cell))))
+    return f"{words} at least" if cell.is_bounded is False else words
 
 
 def load_words(cell: TelephonyFigures) -> str:
@@ -80,6 +99,8 @@ def load_words(cell: TelephonyFigures) -> str:
         words.append(f"{rate:g}/s")
     if isinstance(users, int):
         words.append(f"{users:,} phones")
+    if isinstance(generators := cell.parameters.get("generators"), int):
+        words.append(f"{generators} SIPps")
     return ", ".join(words)
 
 
@@ -101,6 +122,14 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
             "processes), the host side's that of QEMU's other threads and of both hosts' replication; each: per "
             "acknowledged registration. Under TCG the vCPU thread also translates."
         )
+    if any(cell.parameters.get("auth") for cell in cells):
+        lines.append(
+            "With passwords: the server challenges each phone, which registers by a second request with its digest "
+            "(RFC 3261, section 22). Times are from the first request to the 200."
+        )
+        lines += _costs_of_passwords(cells)
+    if any(cell.figure("sent_late_p99_ns").p50 is not None for cell in cells):
+        lines.append(_GENERATORS)
     if any("primaries" in cell.parameters for cell in cells):
         lines.append(_SEVERAL)
     if any(cell.calls is not None for cell in cells):
@@ -108,3 +137,17 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
     if any(cell.parameters.get("mode") == "no-net" for cell in cells):
         lines.append(_NO_NET)
     return lines
+
+
+def _costs_of_passwords(cells: Sequence[TelephonyFigures]) -> Iterator[str]:
+    """Say how much more CPU a registration with a password takes of a server, where both were measured at one load."""
+    for own, base in product(cells, cells):
+        if not (own.probe == "register" and own.parameters.get("auth") and not base.parameters.get("auth")):
+            continue
+        each, without = (cell.figure("server_cpu_each_ns").p50 for cell in (own, base))
+        if same_but(own, base, "auth") and each is not None and without is not None:
+            yield (
+                f"{cell_words(base)}: a password costs the server {notation.duration(each - without, 3)} of CPU a "
+                f"registration ({notation.duration(each, 3)} instead of {notation.duration(without, 3)}, medians of "
+                f"{own.repetitions} and {base.repetitions} trials)."
+            )

@@ -40,7 +40,7 @@ KAMCMD = "usr/sbin/kamcmd"
 BUSYBOX = "bin/busybox"
 KAMAILIO_MODULES = (
     *("tm", "sl", "rr", "pv", "maxfwd", "textops", "siputils", "xlog"),
-    *("usrloc", "registrar", "rtpengine"),
+    *("usrloc", "registrar", "auth", "rtpengine"),
 )
 REPLICATION_MODULES = ("dmq", "dmq_usrloc")
 FRONT_MODULES = ("sl", "rr", "pv", "maxfwd", "textops", "siputils", "ctl", "dispatcher")

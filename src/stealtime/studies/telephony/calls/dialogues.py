@@ -18,7 +18,7 @@ from stealtime.studies.telephony.calls.results import Dialogues, spread_of
 from stealtime.studies.telephony.lengths import BEGUN_PER_S
 from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.sipp.log import LoggedMessage
-from stealtime.studies.telephony.sipp.program import Sipp, SippOrder, start_sipp
+from stealtime.studies.telephony.sipp.program import Sipp, SippOrder, SippUse, start_sipp
 from stealtime.studies.telephony.sipp.statistics import parse_statistics
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -126,6 +126,10 @@ class CallSignalling:
         if self._phones.process.poll() is not None:
             raise StealtimeError(f"the phones' SIPp has ended: {self._phones.log_tail()}")
         return self._phones.messages()
+
+    def phones_use(self) -> SippUse:
+        """Give what the phones' SIPp had of its machine so far."""
+        return self._phones.use()
 
     def refuse_hung_up_before(self, last_word_ns: int) -> None:
         """See that all calls were up until the last word.

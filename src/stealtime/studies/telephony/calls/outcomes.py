@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from stealtime.studies.telephony.registrations.saturation import ANSWERED_BY_NS
+from stealtime.studies.telephony.lengths import ANSWERED_BY_NS
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 
 Outcome = Literal["kept", "answered_late", "never_answered", "half_open", "bye_refused", "bye_unanswered"]

@@ -35,6 +35,11 @@ class GuestsPlace:
         self.client = testbed.client
         self.guests: list[Guest] = []
 
+    @property
+    def cpus(self) -> int:
+        """Give one for each guest."""
+        return len(self.guests)
+
     def start(self) -> None:
         for guest in self.guests:
             guest.start()

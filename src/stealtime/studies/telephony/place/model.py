@@ -41,6 +41,11 @@ class Place(Protocol):
         """Where media are relayed."""
         ...
 
+    @property
+    def cpus(self) -> int:
+        """How many CPUs its server has: those of this machine, or all virtual ones of its guests."""
+        ...
+
     def start(self) -> None:
         """Start it; does not wait."""
         ...

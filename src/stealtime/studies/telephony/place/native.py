@@ -1,6 +1,7 @@
 """The server as processes of this machine, at the address that the guest would have: the client sees no difference."""
 
 import functools
+import os
 from collections.abc import Sequence
 
 from stealtime.hosts import network
@@ -42,6 +43,7 @@ class NativePlace:
         self._up_within_s = up_within_s
         self.laboratory = laboratory
         self.mode: Mode = "off"
+        self.cpus = len(os.sched_getaffinity(0))
         self.client: Client = LaboratoryClient(laboratory)
         self.address = self.media_address = GUEST_ADDRESS
         usual = ServerConfiguration(role="both", address=GUEST_ADDRESS, shared_memory_bytes=_SHARED_MEMORY_BYTES)

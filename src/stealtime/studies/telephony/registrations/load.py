@@ -1,16 +1,20 @@
 """Phones that register: the load, what came of it user by user, and whom the server knows afterwards."""
 
 import itertools
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stealtime.hosts.client import Client
 from stealtime.hosts.host import CpuTimes
+from stealtime.studies.telephony.appliance.configuration import AUTHENTICATED_DOMAIN, password_of
+from stealtime.studies.telephony.generators.evidence import Exchange, Offering
+from stealtime.studies.telephony.generators.limit import Limit
+from stealtime.studies.telephony.generators.offering import Offered, offer
+from stealtime.studies.telephony.lengths import ANSWERED_BY_NS
 from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.place.model import Place
-from stealtime.studies.telephony.registrations.saturation import ANSWERED_BY_NS, Attempt
+from stealtime.studies.telephony.registrations.saturation import Attempt
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 from stealtime.studies.telephony.sipp.program import (
     ANSWERED_WITHIN_S,
@@ -39,12 +43,16 @@ class Load:
         rate_per_s: How many register in a second.
         count: How many register in all, each once.
         names: What names begin with; those of an earlier load with the same beginning are registered anew.
+        auth: Whether the server asks each phone for its password (RFC 3261, section 22).
+        generators: How many SIPps offer it together.
     """
 
     transport: Transport
     rate_per_s: float
     count: int
     names: str = "phone"
+    auth: bool = False
+    generators: int = 1
 
     @property
     def users(self) -> list[str]:
@@ -65,7 +73,10 @@ class Registered:
     """By user: when the first copy of the request was sent."""
     answered_ns: dict[str, int]
     """By user: when it was acknowledged, with 200."""
-    finished: Finished
+    finished: Finished | Offered
+    """What SIPp saw, or several saw that offered the load together."""
+    limit: Limit | None = None
+    """What kept the load from being borne; None where nobody looked."""
 
     @property
     def response_ns(self) -> list[int]:
@@ -100,13 +111,14 @@ def start_load(place: Place, load: Load, folder: Path) -> Sipp:
 def registering(load: Load, address: str, users: Sequence[str]) -> SippOrder:
     """Give what SIPp does for some phones of a load: they register at an address, at their share of its rate."""
     return SippOrder(
-        scenario=scenario_path("register"),
+        scenario=scenario_path("register_authenticated" if load.auth else "register"),
         target=address,
         transport=load.transport,
         calls=len(users),
         rate_per_s=load.rate_per_s * len(users) / load.count,
-        users=users,
+        users=[_with_password(user) for user in users] if load.auth else users,
         limit_s=load.duration_s + ANSWERED_WITHIN_S,
+        options=("-key", "domain", AUTHENTICATED_DOMAIN) if load.auth else (),
     )
 
 
@@ -116,42 +128,37 @@ def finish_load(sipp: Sipp) -> Registered:
     Raises:
         StealtimeError: SIPp ended early, sent nothing, or counted something else than its log holds.
     """
-    finished = sipp.wait()
-    sent, answered = first_times(finished.messages, "sent"), first_times(finished.messages, "answered")
-    if not sent:
-        raise StealtimeError(f"SIPp sent no registration: {finished.said}", hint="is its address or a port taken?")
-    if len(answered) != finished.counts.successful:
-        raise StealtimeError(
-            f"SIPp counted {finished.counts.successful} registrations and logged {len(answered)}: {finished.said}"
-        )
-    return Registered(sent, answered, finished)
+    return _registered(sipp.wait())
 
 
 def run_load(place: Place, load: Load, folder: Path) -> tuple[Registered, CpuTimes, int]:
     """Have phones register; give what came of it, the CPU time of the server and its host, and how long it took in ns.
 
     The time that SIPp waits for late answers is in it only as long as there are any.
+
+    Raises:
+        StealtimeError: As :func:`finish_load`.
     """
-    before, begin_ns = place.cpu_times(), time.monotonic_ns()
-    sipp = start_load(place, load, folder)
-    registered = finish_load(sipp)
-    used, end_ns = place.cpu_times().since(before), time.monotonic_ns()
-    return registered, used, end_ns - begin_ns
+    dealt = [load.users[number :: load.generators] for number in range(load.generators)]
+    orders = [registering(load, place.address, users) for users in dealt if users]
+    offered = offer(place, orders, folder)
+    registered = _registered(offered)
+    limit = offered.limit_of(_offering(load, registered, offered))
+    return replace(registered, limit=limit), offered.used, offered.elapsed_ns
 
 
-def attempt_rate(place: Place, transport: Transport, rate_per_s: float, try_s: float, folder: Path) -> Attempt:
-    """Try a rate for a while, for the search of the highest one."""
-    count = max(10, round(rate_per_s * try_s))
-    load = Load(transport=transport, rate_per_s=rate_per_s, count=count)
+def attempt_rate(place: Place, load: Load, try_s: float, folder: Path) -> Attempt:
+    """Try the rate of a load for a while, for the search of the highest one."""
     registered, _, _ = run_load(place, load, folder)
     return Attempt(
-        rate_per_s=rate_per_s,
+        rate_per_s=load.rate_per_s,
         duration_s=try_s,
         offered_per_s=registered.offered_per_s,
         sent=len(registered.sent_ns),
         acknowledged=len(registered.answered_ns),
         retransmissions=registered.finished.counts.retransmissions,
         late=sum(response_ns > ANSWERED_BY_NS for response_ns in registered.response_ns),
+        limit=registered.limit,
     )
 
 
@@ -198,3 +205,31 @@ def first_times(messages: Iterable[LoggedMessage], kind: str) -> dict[str, int]:
         if message.kind == kind:
             times.setdefault(message.user, message.at_ns)
     return times
+
+
+def _registered(finished: Finished | Offered) -> Registered:
+    messages = finished.messages
+    sent, answered = first_times(messages, "sent"), first_times(messages, "answered")
+    if not sent:
+        raise StealtimeError(f"SIPp sent no registration: {finished.said}", hint="is its address or a port taken?")
+    if len(answered) != finished.counts.successful:
+        raise StealtimeError(
+            f"SIPp counted {finished.counts.successful} registrations and logged {len(answered)}: {finished.said}"
+        )
+    return Registered(sent, answered, finished)
+
+
+def _offering(load: Load, registered: Registered, offered: Offered) -> Offering:
+    return Offering(
+        transport=load.transport,
+        rate_per_s=load.rate_per_s,
+        offered_per_s=registered.offered_per_s,
+        retransmissions=registered.finished.counts.retransmissions,
+        sends=offered.sends,
+        exchanges=[Exchange(at_ns, registered.answered_ns.get(user)) for user, at_ns in registered.sent_ns.items()],
+    )
+
+
+def _with_password(user: str) -> str:
+    """Give the line of SIPp's file of users for a phone that is asked for its password."""
+    return f"{user};[authentication username={user} password={password_of(user)}]"

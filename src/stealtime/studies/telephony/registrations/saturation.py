@@ -1,23 +1,21 @@
 """The highest rate of registrations or sessions that a server bears, searched as RFC 7502 (section 4) does it.
 
 RFC 7501 calls them the *registration rate* and the *session establishment rate*: the maximum of the attempt rate at
-which every attempt succeeds. An attempt fails here if it is not answered at all, refused, or answered only after
-:data:`ANSWERED_BY_NS`. Over UDP a client has sent it again by then, which a server at its limit provokes; over TCP
-nothing is sent again, and a server could put off its answers until the try is over. A try whose load SIPp could not
-offer says nothing for the server. What was found is held for longer before it counts: a server that falls behind by
-little shows it late. Pure.
+which every attempt succeeds. An attempt fails here if it is not answered at all, refused, or answered only after half a
+second (``ANSWERED_BY_NS``). Over UDP a client has sent it again by then, which a server at its limit provokes; over TCP
+nothing is sent again, and a server could put off its answers until the try is over. A try that failed by the generator
+or by the network says nothing for the server: where the lowest rate that failed did so, the server bears at least what
+was found. What was found is held for longer before it counts: a server that falls behind by little shows it late. Pure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from stealtime.studies.telephony.lengths import HELD_TRIES
+from stealtime.studies.telephony.generators.limit import OFFERED_SHARE_MIN, Limit
+from stealtime.studies.telephony.lengths import ANSWERED_BY_NS, HELD_TRIES
 
 STEPS_MAX = 14
-ANSWERED_BY_NS = 500_000_000
-"""RFC 3261, T1: after so long a client sends again over UDP."""
-_OFFERED_SHARE_MIN = 0.9
-"""Of the wanted rate. Less is a generator that did not keep up, on a host that it shares with the server."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +31,16 @@ class Attempt:
     acknowledged: int
     retransmissions: int
     late: int = 0
-    """Acknowledged after :data:`ANSWERED_BY_NS`, counted from the first copy of the request; over UDP also among the
+    """Acknowledged after ``ANSWERED_BY_NS``, counted from the first copy of the request; over UDP also among the
     retransmissions."""
+    limit: Limit | None = None
+    """What kept the rate from being borne; None: nobody looked."""
 
     @property
     def failure(self) -> str | None:
         """Why the rate was not borne; None if it was."""
         # First: what comes late, or not at all, may then be SIPp's doing.
-        if self.offered_per_s < _OFFERED_SHARE_MIN * self.rate_per_s:
+        if self.offered_per_s < OFFERED_SHARE_MIN * self.rate_per_s:
             return f"only {self.offered_per_s:.0f} per second could be offered"
         if self.acknowledged < self.sent:
             return f"{self.sent - self.acknowledged} of {self.sent} not acknowledged"
@@ -49,6 +49,15 @@ class Attempt:
         if self.late:
             return f"{self.late} of {self.sent} acknowledged after more than {ANSWERED_BY_NS / 1e6:g} ms"
         return None
+
+    @property
+    def limited_elsewhere(self) -> Literal["generator", "network"] | None:
+        """By what else than the server it failed; None where it did not, or nobody can tell."""
+        if self.failure is None:
+            return None
+        if self.limit is not None:
+            return self.limit.by if self.limit.by in ("generator", "network") else None
+        return "generator" if self.offered_per_s < OFFERED_SHARE_MIN * self.rate_per_s else None
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,9 @@ class Saturation:
     """The highest rate that was borne; 0 where not even the lowest one was."""
     attempts: tuple[Attempt, ...]
     is_bounded: bool
-    """Whether a higher rate was seen to fail."""
+    """Whether a higher rate was seen to fail, and neither by the generator nor by the network."""
+    unbounded_because: str | None = None
+    """What else than the server the lowest rate that failed did so by; None where it was not that, or none failed."""
 
 
 def search(
@@ -104,7 +115,17 @@ def search(
     while borne and not is_borne(borne, HELD_TRIES * try_s):
         failed, steps = borne, steps - 1
         borne = borne / resolution if steps else 0.0
-    return Saturation(borne, tuple(attempts), failed < float("inf"))
+    elsewhere = _elsewhere([one for one in attempts if one.rate_per_s == failed])
+    return Saturation(borne, tuple(attempts), failed < float("inf") and elsewhere is None, elsewhere)
+
+
+def _elsewhere(tries: Sequence[Attempt]) -> str | None:
+    """Say by what else than the server tries of a rate failed, if any of them did: then it did not fail twice by it."""
+    for one in tries:
+        if (by := one.limited_elsewhere) is not None:
+            why = one.failure if one.limit is None else one.limit.sentence
+            return f"{one.rate_per_s:.0f} per second failed by the {by}: {why}"
+    return None
 
 
 def _next(borne: float, failed: float, most_per_s: float) -> float:

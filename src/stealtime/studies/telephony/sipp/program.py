@@ -7,10 +7,12 @@ the real-time clock; its statistics are a CSV file. Stamps are put on the monoto
 import functools
 import os
 import resource
+import select
 import shutil
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -18,10 +20,12 @@ from pathlib import Path
 import psutil
 
 from stealtime.hosts.client import Client
+from stealtime.hosts.process_times import Scheduled, scheduled
 from stealtime.lab.libraries import find_library
 from stealtime.studies.telephony.appliance.configuration import SIP_PORT
 from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.sipp.log import LoggedMessage, parse_log
+from stealtime.studies.telephony.sipp.stalls import WATCHDOG, Window, parse_stalls
 from stealtime.studies.telephony.sipp.statistics import SippCounts, parse_statistics
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -75,6 +79,23 @@ class SippOrder:
     lost_stay_open: bool = False
     at_once: int | None = None
 
+    @property
+    def begun_per_s(self) -> float:
+        """How many calls SIPp begins in a second: no fewer than one."""
+        return max(1.0, self.rate_per_s)
+
+
+@dataclass(frozen=True)
+class SippUse:
+    """What a SIPp had of the machine that it runs on."""
+
+    elapsed_ns: int
+    """Since its start."""
+    scheduled: Scheduled | None
+    """None: the kernel does not tell."""
+    stalls: tuple[Window, ...]
+    """When it stood still."""
+
 
 @dataclass
 class Sipp:
@@ -84,7 +105,7 @@ class Sipp:
     folder: Path
     limit_s: float
     real_minus_monotonic_ns: int
-    _ended: bool = field(default=False)
+    started_ns: int = field(default_factory=time.monotonic_ns)
 
     def wait(self) -> "Finished":
         """Wait until it has ended; give what it saw.
@@ -92,11 +113,12 @@ class Sipp:
         Raises:
             StealtimeError: It did not end in time, or told of no statistics.
         """
-        try:
-            self.process.wait(timeout=self.limit_s + _ENDS_WITHIN_S)
-        except psutil.TimeoutExpired:
+        if not self._has_ended_within(self.limit_s + _ENDS_WITHIN_S):
             self.end()
-            raise StealtimeError(f"SIPp did not end within {self.limit_s + _ENDS_WITHIN_S:g} s") from None
+            raise StealtimeError(f"SIPp did not end within {self.limit_s + _ENDS_WITHIN_S:g} s")
+        # What it had of CPUs is told until somebody waits for it.
+        use = self.use()
+        self.process.wait()
         text = _read(self.folder / "statistics.csv")
         if text.count("\n") < 2:
             raise StealtimeError(
@@ -108,7 +130,14 @@ class Sipp:
             messages=parse_log(_read(self.folder / "messages.log"), self.real_minus_monotonic_ns),
             exit_code=int(self.process.returncode),
             said=self.log_tail(),
+            use=use,
         )
+
+    def use(self) -> SippUse:
+        """Give what it had of its machine so far."""
+        stalls = parse_stalls(_read(self.folder / "errors.log"), self.real_minus_monotonic_ns)
+        had = scheduled(self.process.pid) if self.process.returncode is None else None
+        return SippUse(time.monotonic_ns() - self.started_ns, had, stalls)
 
     def messages(self) -> list[LoggedMessage]:
         """Give what it has logged so far; the last line may not be whole yet."""
@@ -137,6 +166,17 @@ class Sipp:
                 return " | ".join(lines[-_LAST_LINES:])
         return "it said nothing"
 
+    def _has_ended_within(self, within_s: float) -> bool:
+        """Wait until it has ended, without taking what the kernel still knows of it."""
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                ended = os.pidfd_open(self.process.pid)
+                try:
+                    return bool(select.select([ended], [], [], within_s)[0])
+                finally:
+                    os.close(ended)
+        return True
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -146,6 +186,7 @@ class Finished:
     messages: list[LoggedMessage]
     exit_code: int
     said: str
+    use: SippUse
 
 
 @functools.cache
@@ -174,7 +215,7 @@ def start_sipp(client: Client, order: SippOrder, folder: Path) -> Sipp:
     folder.mkdir(parents=True)
     argv = [find_sipp(), f"{order.target}:{order.port}", "-sf", str(order.scenario), *_OPTIONS[order.transport]]
     argv += ["-i", client.address, "-nostdin", "-m", str(order.calls)]
-    argv += ["-r", f"{order.rate_per_s:g}" if order.rate_per_s >= 1 else "1", "-timer_resol", "1"]
+    argv += ["-r", f"{order.begun_per_s:g}", "-timer_resol", "1", *WATCHDOG]
     argv += ["-l", str(order.at_once or order.calls), "-max_socket", str(_sockets())]
     # A lost TCP connection is the server's fault and not to be hidden, but no reason to give up all calls.
     argv += ["-max_reconnect", "0", "-reconnect_close", "false"]

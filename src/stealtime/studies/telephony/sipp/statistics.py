@@ -4,7 +4,8 @@ Columns that end in ``(C)`` are cumulative.
 """
 
 import csv
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
 
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -23,6 +24,11 @@ class SippCounts:
     """Of the failed calls, those that got an answer that was not expected."""
     reconnects: int
     """TCP connections that failed."""
+
+    @classmethod
+    def sum(cls, counts: Iterable["SippCounts"]) -> "SippCounts":
+        """Add up what several SIPps counted."""
+        return cls(*map(sum, zip(*map(astuple, counts), strict=True)))
 
 
 def parse_statistics(text: str) -> SippCounts:

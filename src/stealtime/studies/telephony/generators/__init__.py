@@ -1,0 +1,1 @@
+"""The SIPps that offer a load, and whether they, the network or the server are its limit."""

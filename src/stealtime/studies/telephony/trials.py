@@ -1,6 +1,7 @@
 """How the trials of each probe are carried out with a server that answers; called by :mod:`.driver`."""
 
 import itertools
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from stealtime.campaigns.planned import PlannedCell
+from stealtime.hosts.checkpoints import checkpoints_of
 from stealtime.store.model import Cell
 from stealtime.store.results import Result
 from stealtime.studies.telephony.calls.plan import CallPlan
@@ -129,8 +131,10 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
     rate, saturation = _rate(server, cell.cell)
     duration_s = cell.duration_ns / 1e9
     load = Load(transport=wanted.transport, rate_per_s=rate, count=max(10, round(rate * duration_s)))
-    with steady(server.place):
+    with steady(server.place) as members:
+        from_ns = time.monotonic_ns()
         registered, used, elapsed_ns = run_load(server.place, load, folder / "load")
+        epochs = server.place.epochs_since(members, from_ns)
     times = registered.response_ns
     return Registrations(
         rate_per_s=rate,
@@ -146,6 +150,7 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
         response=response_times(times) if times else None,
         server_cpu_ns=used.server_ns,
         host_cpu_ns=used.host_ns,
+        checkpoints=checkpoints_of(epochs, elapsed_ns),
     )
 
 

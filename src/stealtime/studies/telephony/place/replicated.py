@@ -53,15 +53,17 @@ class ReplicatedPlace(GuestsPlace):
         name: What the machines' names begin with.
         advertisement_ns: From one VRRP advertisement to the next.
         store: Where the store of calls runs.
+        cpus: How many virtual CPUs each guest has.
 
     Raises:
         UsageError: The hosts have no addresses for two guests and the one that they share.
     """
 
-    def __init__(self, testbed: Testbed, name: str, *, advertisement_ns: int, store: Client) -> None:
+    def __init__(self, testbed: Testbed, name: str, *, advertisement_ns: int, store: Client, cpus: int = 1) -> None:
         super().__init__(testbed, "replicated")
         self.address = self.media_address = testbed.address(_SHARED)
         self._store_at = store
+        self._cpus = cpus
         self._store: psutil.Popen | None = None
         self._log = testbed.folder / "store.log"
         self._own_addresses = (testbed.address(_OWN[0]), testbed.address(_OWN[1]))
@@ -152,6 +154,7 @@ class ReplicatedPlace(GuestsPlace):
             own_addresses=self._own_addresses,
             store=self._store_at.address,
             advertisement_ns=advertisement_ns,
+            cpus=self._cpus,
         )
         machine = machine_of(configuration, "off", None)
         return self.testbed.guest(name, number=_OWN[number], home=number, **machine)

@@ -146,7 +146,12 @@ class TwoStagePlace(GuestsPlace):
     def _begin_primary(self) -> Guest:
         number = len(self.guests)
         address = self.testbed.address(number)
-        configuration = ServerConfiguration(role="both", address=address, fronts=tuple(self.fronts.addresses.values()))
+        configuration = ServerConfiguration(
+            role="both",
+            address=address,
+            cpus=int(self._machine.get("vcpus", 1)),
+            fronts=tuple(self.fronts.addresses.values()),
+        )
         machine = {**machine_of(configuration, self.mode, self._interval_ns), **self._machine}
         name = f"{self._name}-{self._beginnings}-{number}"
         guest = self.testbed.guest(name, number=number, home=_HOMES[number], **machine)

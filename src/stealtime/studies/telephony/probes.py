@@ -148,7 +148,8 @@ class _RateOrShare(ServerCells):
     rate_per_s: list[Rate] = Field(default=[], alias="rate")
     """How many begin in a second; 100 where no share is given either."""
     share: list[Share] = Field(default=[])
-    """Shares of what the unprotected server bears over this transport, which is searched first if it is not known."""
+    """Shares of what the unprotected server of one virtual CPU bears over this transport, which is searched first if it
+    is not known; larger servers have the same loads."""
 
     def loads(self) -> list[dict[str, Any]]:
         """Every rate and share, with every combination of what else is asked for."""

@@ -29,7 +29,7 @@ from stealtime.studies.telephony.loads import (
     SessionRateParameters,
     TwoStageFailoverParameters,
 )
-from stealtime.studies.telephony.parameters import Transport
+from stealtime.studies.telephony.parameters import ServerParameters, Transport
 from stealtime.studies.telephony.place.model import Place, unprotected
 from stealtime.studies.telephony.place.steady import steady
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
@@ -73,8 +73,8 @@ class Server:
 
     Attributes:
         place: Where it runs.
-        saturation: What the unprotected server of this boot was found to bear; filled as it is found, and before a load
-            that is a share of it.
+        saturation: What the usual unprotected server of this boot was found to bear; filled as it is found, and before
+            a load that is a share of it.
     """
 
     place: Place
@@ -88,10 +88,9 @@ class Server:
 
 def find_registration_rate(server: Server, cell: PlannedCell, folder: Path) -> RegistrationRate:
     """Search the highest rate of registrations."""
-    transport = RegistrationRateParameters.of(cell.cell).transport
-    found = _search_registrations(server, transport, cell.duration_ns / 1e9, folder)
-    if server.is_unprotected and found.rate_per_s:
-        server.saturation["registrations", transport] = found.rate_per_s
+    wanted = RegistrationRateParameters.of(cell.cell)
+    found = _search_registrations(server, wanted.transport, cell.duration_ns / 1e9, folder)
+    _keep(server, wanted, ("registrations", wanted.transport), found)
     return RegistrationRate(**_found(found))
 
 
@@ -118,10 +117,9 @@ def find_saturation(server: Server, saturated: Saturated, folder: Path) -> None:
 
 
 def find_session_rate(server: Server, cell: PlannedCell, folder: Path) -> SessionRate:
-    transport = SessionRateParameters.of(cell.cell).transport
-    found = _search_sessions(server, transport, cell.duration_ns / 1e9, folder)
-    if server.is_unprotected and found.rate_per_s:
-        server.saturation["sessions", transport] = found.rate_per_s
+    wanted = SessionRateParameters.of(cell.cell)
+    found = _search_sessions(server, wanted.transport, cell.duration_ns / 1e9, folder)
+    _keep(server, wanted, ("sessions", wanted.transport), found)
     return SessionRate(**_found(found))
 
 
@@ -246,6 +244,12 @@ def _search(
         most_per_s=_MOST_PER_S,
         resolution=_RESOLUTION,
     )
+
+
+def _keep(server: Server, wanted: ServerParameters, saturated: Saturated, found: Saturation) -> None:
+    """Keep what loads may be shares of, if it was found of that server: those of every size have the same loads."""
+    if server.is_unprotected and wanted.is_usual and found.rate_per_s:
+        server.saturation[saturated] = found.rate_per_s
 
 
 def _found(found: Saturation) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def test_users_from_before_a_load_are_known_beside_it(place: GuestPlace, tmp_pat
     assert unknown_users(place.client, place.address, asked, tmp_path / "asked") == ["user001500"]
     # What is known is not registered again.
     enrolment.see_to(tmp_path / "again")
-    assert [path.name for path in (tmp_path / "again").iterdir()] == ["asked-3"]
+    assert [path.name for path in (tmp_path / "again").iterdir()] == ["known-3"]
     # One signs off: the server has forgotten it.
     sign_off = place.client.start([sys.executable, "-c", SIGN_OFF, place.address], stdout=subprocess.PIPE)
     assert sign_off.communicate(timeout=20)[0].startswith(b"SIP/2.0 200")

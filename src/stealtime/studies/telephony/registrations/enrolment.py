@@ -68,7 +68,7 @@ class Enrolment:
             # Those who were first expire first.
             self._registered_at_s = began_s
         asked = some_of(self._users)
-        if forgotten := unknown_users(self._place.client, self._place.address, asked, folder / self._next("asked")):
+        if forgotten := unknown_users(self._place.client, self._place.address, asked, folder / self._next("known")):
             raise StealtimeError(
                 f"of {len(asked)} registered users that the server was asked for it does not know {len(forgotten)}, "
                 f"such as {forgotten[0]}",

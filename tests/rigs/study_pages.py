@@ -14,6 +14,7 @@ import telephony_cells
 from synthetic_attribution import synthetic_attribution, synthetic_tracing_overhead
 from synthetic_run import SyntheticCell, write_synthetic_run
 
+from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.report.answer import Answer
 from stealtime.report.catalogue.page import section_of
 from stealtime.report.circumstances.limits import Limits, limits_of
@@ -32,7 +33,7 @@ from stealtime.studies.latency.attribution.cells import gather_causes
 from stealtime.studies.latency.page.gather import gather
 from stealtime.studies.latency.page.section import section as latency_section
 from stealtime.studies.protection.figures import ProtectionFigures
-from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
+from stealtime.studies.protection.results import Failover, RoundTrips
 from stealtime.studies.protection.study import STUDY as PROTECTION
 from stealtime.studies.realtime.page.section import section as realtime_section
 from stealtime.studies.stretch.analysis.relate import relate

@@ -20,6 +20,7 @@ from stealtime.campaigns.file import read_campaign
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.planner import plan
+from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.hosts.clock_offset import SAME_CLOCK
 from stealtime.hosts.counting import see_protected
 from stealtime.hosts.guest import Guest, ProtectionLostError
@@ -36,7 +37,7 @@ from stealtime.studies import protection
 from stealtime.studies.protection import driver
 from stealtime.studies.protection.figures import ProtectionFigures
 from stealtime.studies.protection.page.pictures import failover_figure, round_trip_figure
-from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
+from stealtime.studies.protection.results import Failover, RoundTrips
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 MS = 1_000_000

@@ -38,6 +38,14 @@ class CellStarted:
 
 
 @dataclass(frozen=True)
+class CellPreparing:
+    """What takes long before a trial is going on, as its driver tells."""
+
+    cell: PlannedCell
+    words: str
+
+
+@dataclass(frozen=True)
 class CellProgressed:
     """A trial is running; only reported by machines with a CPU besides the measured one."""
 
@@ -105,6 +113,7 @@ Event = (
     | Calibrating
     | Booting
     | CellStarted
+    | CellPreparing
     | CellProgressed
     | CellStoring
     | CellStopping

@@ -15,6 +15,7 @@ from stealtime.campaigns.events import (
     CellDropped,
     CellFailed,
     CellMeasured,
+    CellPreparing,
     CellProgressed,
     CellStarted,
     CellStopping,
@@ -73,6 +74,8 @@ class PlainProgress:
                 self._say(f"[{self._count}/{self._total}] {cell.trial_id}: failed")
                 for line in failure_lines(failure):
                     self._say(f"    {line}")
+            case CellPreparing(cell, words):
+                self._say(f"{cell.trial_id}: {words}")
             case CellStopping(cell):
                 self._say(stopping_words(cell))
             case CellCutShort(cell, record):
@@ -117,6 +120,8 @@ class LiveProgress:
             case CellStarted(cell):
                 self._cell, self._cell_begin, self._max_ns = cell, time.monotonic(), None
                 self._doing = cell.trial_id
+            case CellPreparing(cell, words):
+                self._doing = f"{cell.trial_id} ({words})"
             case CellProgressed(_, _, _, max_ns):
                 self._max_ns = max_ns
             case CellStoring(cell):

@@ -27,6 +27,7 @@ from stealtime.campaigns.events import (
     CellDropped,
     CellFailed,
     CellMeasured,
+    CellPreparing,
     CellStarted,
     CellStopping,
     CellStoring,
@@ -39,6 +40,7 @@ from stealtime.campaigns.moment import OnHit, ends_run
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.planner import Plan
 from stealtime.campaigns.provenance import OtherMakerError
+from stealtime.campaigns.telling import told_to
 from stealtime.campaigns.trial_setup import NeighbourError
 from stealtime.campaigns.validity import is_usable
 from stealtime.lab.platforms.failure import read_tail
@@ -256,7 +258,8 @@ class Runner:
             StealtimeError: There is no outcome.
             asyncio.CancelledError: Interrupted; what it had measured is on the disk.
         """
-        measuring = asyncio.create_task(machine.measure(cell, self._keep_part))
+        with told_to(lambda words: self._tell(CellPreparing(cell, words))):
+            measuring = asyncio.create_task(machine.measure(cell, self._keep_part))
         try:
             return await asyncio.shield(measuring)
         except asyncio.CancelledError:

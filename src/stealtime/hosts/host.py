@@ -32,7 +32,7 @@ class CpuTimes:
     """CPU time that was used since the beginning, in nanoseconds."""
 
     server_ns: int
-    """By guests: their vCPU threads; natively by the server's processes."""
+    """By guests: all their vCPU threads together; natively by the server's processes."""
     host_ns: int | None
     """By the host side: QEMU's other threads, the members and daemons of all hosts. None natively."""
 

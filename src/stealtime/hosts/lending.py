@@ -21,7 +21,7 @@ from stealtime.hosts.daemon import daemon_of
 from stealtime.hosts.host import NotProtectedError
 from stealtime.hosts.lending_terms import read_machine
 from stealtime.hosts.lent_machines import FOLDER_PREFIX, clear, clear_left_over, is_of, lent_members, make_folder
-from stealtime.hosts.members_here import MembersHere, cpu_times
+from stealtime.hosts.members_here import MembersHere, cpu_times, processes_of
 from stealtime.hosts.namespace_testbed import EMULATED_TIMING
 from stealtime.lab.platforms import below
 from stealtime.lab.platforms.qemu_program import qemu_version
@@ -146,7 +146,7 @@ class Lending:
         return {}
 
     def _cpu(self) -> dict[str, Any]:
-        times = cpu_times(self._host, self._members())
+        times = cpu_times(processes_of(self._host, self._members()))
         return {"server_ns": times.server_ns, "host_ns": times.host_ns}
 
     def _end(self, vm: str) -> dict[str, Any]:

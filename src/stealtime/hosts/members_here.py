@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -14,7 +16,7 @@ from stealtime.hosts.clock_offset import SAME_CLOCK, ClockOffset
 from stealtime.hosts.host import CpuTimes, FaultKind, NotProtectedError, Seen
 from stealtime.hosts.killing import freeze_protected, kill_protected, last_state
 from stealtime.hosts.lent_machines import end_member
-from stealtime.hosts.process_times import thread_times_ns
+from stealtime.hosts.process_times import times_by_thread_ns, vcpu_threads
 from stealtime.hosts.waiting import poll
 from stealtime.protect.control import ControlClient, ControlError
 from stealtime.protect.ending import ending_error
@@ -23,9 +25,21 @@ from stealtime.protect.members import Surroundings, is_running, prepare_member, 
 from stealtime.protect.specification import MemberSpec
 from stealtime.protect.state import HostFolder, MemberFolder, State, recorded_process
 from stealtime.protect.status import RUNS_NOW
+from stealtime.vocabulary.errors import StealtimeError
 
 _PROTECTED_WITHIN_S = 50.0
 """A standby that was lost is replaced within a few seconds. A lent host has to answer within a minute."""
+
+
+@dataclass(frozen=True)
+class HostProcess:
+    """A process of the host side of guests, or a QEMU, which is also theirs."""
+
+    pid: int
+    vcpus: frozenset[int] = frozenset()
+    """Ids of the threads that run a guest's virtual CPUs."""
+    runs_guest: bool = False
+    """Whether those run now, and do not only stand by."""
 
 
 class MembersHere:
@@ -80,7 +94,7 @@ class MembersHere:
         return [one for one in map(json.loads, lines) if one["event"] == event]
 
     def epochs(self, vm: str, from_ns: int) -> list[dict[str, int]]:
-        return [row for row in read_epochs(self.member(vm).epochs) if row["begin_ns"] >= from_ns]
+        return read_epochs(self.member(vm).epochs, from_ns)
 
     def die(self, vm: str, pid: int, kind: FaultKind) -> int:
         """Kill a guest's active member when it is protected, stop it and its QEMU for good, or have it hand over."""
@@ -126,29 +140,47 @@ class MembersHere:
         self._started.pop(vm, None)
         end_member(self.member(vm))
 
+    def processes(self) -> list[HostProcess]:
+        """Give the processes of its daemon, of all members here, and of their guests."""
+        return processes_of(self.folder, self.folder.members())
+
     def cpu_times(self) -> CpuTimes:
-        return cpu_times(self.folder, self.folder.members())
+        return cpu_times(self.processes())
 
     def clock(self) -> ClockOffset:
         return SAME_CLOCK
 
 
-def cpu_times(host: HostFolder, members: list[MemberFolder]) -> CpuTimes:
-    """Read what guests that run here, and all else that is theirs (members, QEMUs, the host's daemon), have used.
-
-    QEMU does not name its threads here. A vCPU's thread is the one that has used most: booting took it seconds, all
-    others milliseconds.
-    """
+def processes_of(host: HostFolder, members: list[MemberFolder]) -> list[HostProcess]:
+    """Give the processes of a host's daemon, of members here, and of their guests."""
     daemon = recorded_process(host.pid_file)
-    server_ns, host_ns = 0, 0 if daemon is None else sum(thread_times_ns(daemon.pid))
+    found = [] if daemon is None else [HostProcess(daemon.pid)]
     for folder in members:
         status = read_status(folder)
         for pid in _family(status.pid):
-            times_ns = thread_times_ns(pid)
-            is_machine = pid == status.qemu_pid and status.role in RUNS_NOW
-            vcpu_ns = max(times_ns, default=0) if is_machine else 0
-            server_ns += vcpu_ns
-            host_ns += sum(times_ns) - vcpu_ns
+            is_machine = pid == status.qemu_pid
+            vcpus = vcpu_threads(pid) if is_machine else frozenset[int]()
+            found.append(HostProcess(pid, vcpus, is_machine and status.role in RUNS_NOW))
+    return found
+
+
+def cpu_times(processes: Iterable[HostProcess]) -> CpuTimes:
+    """Read what guests that run have used, all their virtual CPUs together, and all else that is theirs.
+
+    Raises:
+        StealtimeError: A QEMU that runs a guest names none of its threads as a virtual CPU.
+    """
+    server_ns, host_ns = 0, 0
+    for process in processes:
+        times_ns = times_by_thread_ns(process.pid)
+        if process.runs_guest and times_ns and not process.vcpus:
+            raise StealtimeError(
+                f"none of the {len(times_ns)} threads of QEMU (pid {process.pid}) is named as a virtual CPU",
+                hint="does its command line have -name NAME,debug-threads=on?",
+            )
+        vcpus_ns = sum(times_ns.get(tid, 0) for tid in process.vcpus) if process.runs_guest else 0
+        server_ns += vcpus_ns
+        host_ns += sum(times_ns.values()) - vcpus_ns
     return CpuTimes(server_ns, host_ns)
 
 

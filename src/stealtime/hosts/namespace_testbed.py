@@ -14,7 +14,7 @@ from stealtime.hosts.guest import Guest
 from stealtime.hosts.host import CpuTimes, FaultKind, NotProtectedError
 from stealtime.hosts.killing import last_state
 from stealtime.hosts.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, NETWORKS, Laboratory
-from stealtime.hosts.members_here import MembersHere
+from stealtime.hosts.members_here import HostProcess, MembersHere, cpu_times
 from stealtime.hosts.waiting import Waiting
 from stealtime.lab.platforms import below
 from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
@@ -136,8 +136,12 @@ class NamespaceTestbed:
     def address(self, number: int) -> str:
         return guest_address(number)
 
+    def processes(self) -> list[HostProcess]:
+        """Give the processes of all hosts: their daemons, members and guests."""
+        return [process for host in self.hosts for process in self.host(host.name).processes()]
+
     def cpu_times(self) -> CpuTimes:
-        return CpuTimes.sum(self.host(host.name).cpu_times() for host in self.hosts)
+        return cpu_times(self.processes())
 
     def clear(self) -> None:
         """End all that runs on the hosts; the usual two receive machines again."""

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from stealtime.capacity.guests.roles import roles_by_name
+
 _PROC = Path("/proc")
 
 
@@ -20,12 +22,17 @@ class Scheduled:
     """For which they were runnable and had no CPU."""
 
 
-def thread_times_ns(pid: int, proc: Path = _PROC) -> list[int]:
-    """Give the CPU time of each thread of a process that lives; none where it has ended.
+def times_by_thread_ns(pid: int, proc: Path = _PROC) -> dict[int, int]:
+    """Give the CPU time of each thread of a process that lives, by its id; none where it has ended.
 
     A thread that has ended takes its own with it: the servers and members here keep theirs.
     """
-    return [used_ns for used_ns, _ in _schedstats(pid, proc)]
+    return {thread: used_ns for thread, used_ns, _ in _schedstats(pid, proc)}
+
+
+def thread_times_ns(pid: int, proc: Path = _PROC) -> list[int]:
+    """Give the CPU time of each thread of a process, as :func:`times_by_thread_ns` does."""
+    return list(times_by_thread_ns(pid, proc).values())
 
 
 def scheduled(pid: int, proc: Path = _PROC) -> Scheduled | None:
@@ -34,13 +41,28 @@ def scheduled(pid: int, proc: Path = _PROC) -> Scheduled | None:
     None where it is gone, or the kernel does not count it (``CONFIG_SCHED_INFO``).
     """
     found = list(_schedstats(pid, proc))
-    return Scheduled(sum(used for used, _ in found), sum(waited for _, waited in found)) if found else None
+    return Scheduled(sum(used for _, used, _ in found), sum(waited for *_, waited in found)) if found else None
 
 
-def _schedstats(pid: int, proc: Path) -> Iterator[tuple[int, int]]:
-    for task in (proc / str(pid) / "task").glob("*/schedstat"):
+def vcpu_threads(pid: int, proc: Path = _PROC) -> frozenset[int]:
+    """Give the ids of those threads of a QEMU that run its virtual CPUs, by their names; none where it has ended.
+
+    Members start QEMU with ``debug-threads=on`` (``crates/capture/src/arguments.rs``): ``CPU 0/TCG``, ``CPU 1/KVM``,
+    and ``ALL CPUs/TCG`` where one thread translates for all. One that has just begun has none yet.
+    """
+    names = {}
+    for thread in (proc / str(pid) / "task").glob("*"):
         try:
-            used_ns, waited_ns, *_ = map(int, task.read_text().split())
-            yield used_ns, waited_ns
+            names[int(thread.name)] = (thread / "comm").read_text().rstrip("\n")
+        except (OSError, ValueError):
+            continue
+    return frozenset(one.tid for one in roles_by_name(names) if one.role == "vcpu")
+
+
+def _schedstats(pid: int, proc: Path) -> Iterator[tuple[int, int, int]]:
+    for thread in (proc / str(pid) / "task").glob("*"):
+        try:
+            used_ns, waited_ns, *_ = map(int, (thread / "schedstat").read_text().split())
+            yield int(thread.name), used_ns, waited_ns
         except (OSError, ValueError):
             continue  # it has ended meanwhile

@@ -55,10 +55,23 @@ def export_epochs(source: Path, target: Path, *, vm: str, host: str) -> int:
     return rows
 
 
-def read_epochs(source: Path) -> list[dict[str, int]]:
-    """Give the whole rows of a member's ``epochs.csv``, by the names of its columns; it may be writing the last one."""
-    text = source.read_text()
-    lines = text[: text.rfind("\n") + 1].splitlines()
+def read_epochs(source: Path, from_ns: int = 0) -> list[dict[str, int]]:
+    """Give the whole rows of a member's ``epochs.csv``, by the names of its columns; it may be writing the last one.
+
+    Args:
+        source: The file. What was put aside for the bound of the log is read, too, where it may hold some of them.
+        from_ns: Only epochs that began then or later, in ns of the member's monotonic clock.
+    """
+    older = source.with_name(f"{source.name}.1")
+    newer_text = _newer_half(source, older)
+    rows = _rows(newer_text)
+    if from_ns and older.exists() and not (rows and rows[0]["begin_ns"] < from_ns):
+        rows = _rows(_joined(older.read_bytes(), newer_text))
+    return [row for row in rows if row["begin_ns"] >= from_ns]
+
+
+def _rows(data: bytes) -> list[dict[str, int]]:
+    lines = data[: data.rfind(b"\n") + 1].decode("ascii").splitlines()
     return [{name: int(value) for name, value in row.items()} for row in csv.DictReader(lines)]
 
 
@@ -68,6 +81,8 @@ def summarize_epochs(rows: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return {
         "epochs": len(rows),
         "pause_p50_ns": round(median(pauses)),
+        # A measured value, as one of those that are at least as long as 99 of 100.
+        "pause_p99_ns": sorted(pauses)[max(0, -(-99 * len(pauses) // 100) - 1)],
         "pause_max_ns": max(pauses),
         "pause_total_ns": sum(pauses),
         "hold_p50_ns": round(median(row["hold_ns"] for row in rows)),

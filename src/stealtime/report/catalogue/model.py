@@ -123,4 +123,6 @@ def in_words(name: str, value: float) -> str:
         return notation.percent(value / 1e6)
     if name.endswith("_bytes_per_s"):
         return f"{notation.three_digits(value / 1e6)} MB/s"
+    if name.endswith("_bytes"):
+        return f"{notation.three_digits(value / 1e3)} kB"
     return f"{notation.three_digits(value)}{'/s' if name.endswith('_per_s') else ''}"

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts, plain
 from stealtime.studies.protection.probes import ProtectedParameters
-from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
+from stealtime.studies.protection.results import Failover, RoundTrips
 
 
 def _epochs(label: str, take: Callable[[Checkpoints], float]) -> Figure:
@@ -16,7 +17,7 @@ _OF_BOTH = {
     "pause_max_ns": _epochs("pause, longest", lambda one: one.pause_max_ns),
     "hold_p50_ns": _epochs("output held", lambda one: one.hold_p50_ns),
     "guest_time_lost_ppm": _epochs("guest time lost", lambda one: 1e6 * one.pause_total_ns / one.elapsed_ns),
-    "epochs_per_s": _epochs("checkpoints", lambda one: 1e9 * one.epochs / one.elapsed_ns),
+    "epochs_per_s": _epochs("checkpoints", lambda one: one.epochs_per_s),
     "shipped_bytes_per_s": _epochs("shipped", lambda one: 1e9 * one.shipped_bytes / one.elapsed_ns),
     "acknowledged": Figure("acknowledged", combine="sum"),
     "unanswered": Figure("unanswered", lambda one: one.requests - one.acknowledged, "sum"),

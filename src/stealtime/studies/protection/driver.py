@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
-from stealtime.hosts.counting import Watched, ask, counting, counting_machine, counts_of, watch
+from stealtime.hosts.checkpoints import checkpoints_of
+from stealtime.hosts.counting import ask, counting, counting_machine, counts_of, watch
 from stealtime.hosts.guest import Guest, lose_host
 from stealtime.hosts.host import FaultKind
 from stealtime.hosts.moments import moments_of, read_clocks
@@ -18,9 +19,8 @@ from stealtime.hosts.reusing_driver import GuestDriver
 from stealtime.hosts.setting_up import refuse_hosts, set_up_hosts
 from stealtime.hosts.silences import answered_again, unanswered_protocols
 from stealtime.lab.scenarios.placement import Placement
-from stealtime.protect.epochs import summarize_epochs
 from stealtime.studies.protection.probes import FailoverParameters, ProtectedParameters
-from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
+from stealtime.studies.protection.results import Failover, RoundTrips
 
 _WHAT = "a protected machine"
 _AFTER_S = 1.0
@@ -68,7 +68,9 @@ def _count_round_trips(guest: Guest, duration_s: float) -> RoundTrips:
         f"{name}_p{share}_ns": seen["round_trip_ns"][name][f"p{share}"] for name in ("tcp", "udp") for share in (50, 99)
     }
     moments = moments_of(watched, before)
-    return RoundTrips(**counts_of(seen), checkpoints=_checkpoints(watched), moments=moments, **trips)
+    return RoundTrips(
+        **counts_of(seen), checkpoints=checkpoints_of([watched.epochs], watched.elapsed_ns), moments=moments, **trips
+    )
 
 
 def _fail_over(guest: Guest, kind: FaultKind, duration_s: float) -> Failover:
@@ -83,7 +85,7 @@ def _fail_over(guest: Guest, kind: FaultKind, duration_s: float) -> Failover:
     guest.await_ready(unlike=frozenset({active.pid or 0}))
     return Failover(
         **counts_of(seen),
-        checkpoints=_checkpoints(watched),
+        checkpoints=checkpoints_of([watched.epochs], watched.elapsed_ns),
         moments=moments_of(watched, before, fault),
         host=active.host,
         **{f"silence_{name}_ns": seen["longest_outage_ns"][name] for name in ("tcp", "udp")},
@@ -95,8 +97,3 @@ def _fail_over(guest: Guest, kind: FaultKind, duration_s: float) -> Failover:
         tcp_lived=bool(seen["tcp_lived"]),
         pages_wrong=int(seen["check"]["mismatches"]),
     )
-
-
-def _checkpoints(watched: Watched) -> Checkpoints | None:
-    told = summarize_epochs(watched.epochs) if watched.epochs else None
-    return None if told is None else Checkpoints(elapsed_ns=watched.elapsed_ns, **told)

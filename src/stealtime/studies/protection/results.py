@@ -4,26 +4,9 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
+from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.hosts.moments import Moments
 from stealtime.store.results import Result
-from stealtime.vocabulary.readings import Model
-
-
-class Checkpoints(Model):
-    """What a protected guest's epochs took, while the client counted and before any fault."""
-
-    epochs: int
-    elapsed_ns: int
-    """From the beginning of the first to the end of the observation."""
-    pause_p50_ns: int
-    """How long the guest stood still for an epoch."""
-    pause_max_ns: int
-    pause_total_ns: int
-    """That the guest's time fell behind."""
-    hold_p50_ns: int
-    """From the cut of an epoch to the release of its output."""
-    shipped_bytes: int
-    pages: int
 
 
 class _Counted(Result):

@@ -16,6 +16,8 @@ STUDY = "telephony"
 _FAILOVERS = ("call-failover", "register-failover", "session-failover", "two-stage-failover")
 _MODES = ("net+bypass", "net", "net+no-net", "replicated", "no-net")
 """How a server is protected, the one first that is to keep most of what phones were told."""
+_SIZES = ("cpus", "registered", "host_weight")
+"""What else tells one server from another."""
 _RATES = {"registration-rate": ("rate_per_s", "registrations"), "session-rate": ("sessions_per_s", "sessions")}
 _LEADING = {
     "call-failover": ("gap_ns",),
@@ -54,7 +56,7 @@ def _servers(cells: Sequence[TelephonyFigures]) -> list[list[TelephonyFigures]]:
     """Give the cells of failovers by server: first the server with most kinds of them, then in the order of modes."""
     by_server: dict[tuple[object, ...], list[TelephonyFigures]] = {}
     for cell in sorted((one for one in cells if one.probe in _FAILOVERS), key=lambda one: _FAILOVERS.index(one.probe)):
-        names = (cell.parameters.get(name) for name in ("mode", "interval_ns", "fault"))
+        names = (cell.parameters.get(name) for name in ("mode", "interval_ns", "fault", *_SIZES))
         by_server.setdefault((cell.platform, *names, cell.parameters.get("roles", "together")), []).append(cell)
 
     def rank(own: list[TelephonyFigures]) -> tuple[int, int]:
@@ -128,11 +130,11 @@ def _waiting(
 ) -> tuple[TelephonyFigures, TelephonyFigures] | None:
     """Give the registrations of a protected server and those of the same unprotected at the same load, if measured."""
     own = [cell for cell in cells if cell.probe == "register" and cell.platform == server.platform]
-    names = ("mode", "interval_ns")
+    how = ("mode", "interval_ns")
     for cell in own:
-        if all(cell.parameters.get(name) == server.parameters.get(name) for name in names):
+        if all(cell.parameters.get(name) == server.parameters.get(name) for name in (*how, *_SIZES)):
             for base in own:
-                if base.parameters.get("mode") == "off" and same_but(base, cell, *names):
+                if base.parameters.get("mode") == "off" and same_but(base, cell, *how):
                     return cell, base
     return None
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
+from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Direction, Spread, Towards
 from stealtime.studies.telephony.results import (
@@ -62,6 +63,10 @@ def _setup(result: Any) -> float | None:
     return None if spread is None else spread.median
 
 
+def _of_checkpoints(label: str, take: Callable[[Checkpoints], float | None]) -> Figure:
+    return Figure(label, lambda result: None if result.checkpoints is None else take(result.checkpoints))
+
+
 _CPU = {
     "server_cpu_percent": Figure(
         "server", _share(lambda result: 100.0 * result.server_cpu_ns, lambda result: result.elapsed_ns)
@@ -101,6 +106,15 @@ _GENERATORS = {
     "frames_dropped": Figure("frames dropped", _evidence("frames_dropped")),
 }
 """Of those that offered a load, and of what is around them."""
+_CHECKPOINTS = {
+    "pause_p50_ns": _of_checkpoints("pause, median", lambda one: one.pause_p50_ns),
+    "pause_p99_ns": _of_checkpoints("pause, 99 %", lambda one: one.pause_p99_ns),
+    "epochs_per_s": _of_checkpoints("checkpoints", lambda one: one.epochs_per_s),
+    "epoch_bytes": _of_checkpoints("sent for each", lambda one: one.bytes_per_epoch),
+    "epoch_pages": _of_checkpoints("pages of each", lambda one: one.pages_per_epoch),
+}
+"""What protection itself tells."""
+_COST_OF_PROTECTION = ("pause_p50_ns", "pause_p99_ns", "epochs_per_s", "epoch_bytes", "epoch_pages")
 _SILENCE = Figure("silence")
 _TO_RUNNING = Figure("to running")
 _TO_ANSWER = Figure("to answer")
@@ -177,6 +191,7 @@ CATALOGUE = Catalogue(
                 "host_cpu_each_ns": Figure(
                     "host side, each", _share(lambda result: result.host_cpu_ns, lambda result: result.acknowledged)
                 ),
+                **_CHECKPOINTS,
                 **counts("sent", "acknowledged", "unanswered", "retransmissions", "connections_failed", "retries"),
                 **_GENERATORS,
             },
@@ -189,7 +204,7 @@ CATALOGUE = Catalogue(
                 "fault_to_running_ns": _TO_RUNNING,
                 "fault_to_answer_ns": _TO_ANSWER,
                 "kept_percent": _REGISTRATIONS_KEPT,
-                **counts(*_REGISTRATION_COUNTS),
+                **counts(*_REGISTRATION_COUNTS, "lost_of_before"),
             },
         ),
         "session-failover": ProbeFigures(
@@ -251,6 +266,7 @@ CATALOGUE = Catalogue(
                 "mos": _MOS,
                 "setup_ns": Figure("INVITE to 200", _setup),
                 **_CPU,
+                **_CHECKPOINTS,
                 **_CALL_COUNTS,
                 **counts("retries"),
             },
@@ -297,6 +313,10 @@ CATALOGUE = Catalogue(
                 *("late_timers", "datagrams_dropped", "frames_dropped", "server_busy_percent"),
             ),
             only_measured=True,
+        ),
+        FigureTable(
+            "What protection costs while phones register, or calls are up",
+            (*_COST_OF_PROTECTION, "server_cpu_percent", "host_cpu_percent"),
         ),
         FigureTable(
             "When the server's host dies while phones register",

@@ -1,21 +1,28 @@
 """Drives the scenario ``telephony``: hosts in namespaces or real ones, a server as a cell wants it, and its phones."""
 
+import asyncio
 import itertools
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from stealtime.campaigns.blocking_driver import entered_in_thread, in_thread_on
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.hosts.client import AtAddress, Client, LaboratoryClient
+from stealtime.hosts.host_side import HostSide
 from stealtime.hosts.laboratory import Laboratory, refuse_without_root
 from stealtime.hosts.lent_testbed import LentTestbed, lent_testbed, refuse_foreign
+from stealtime.hosts.members_here import HostProcess
 from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
 from stealtime.hosts.reusing_driver import ReusingDriver
 from stealtime.hosts.setting_up import accelerator_of, refuse_testbed
 from stealtime.hosts.testbed import Testbed
+from stealtime.lab.platforms.cgroup import cpu_group, refuse_without_groups
+from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.store.results import Result
@@ -26,11 +33,22 @@ from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace, store_node
 from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
+from stealtime.studies.telephony.registrations.enrolment import Enrolment
 from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
 from stealtime.studies.telephony.trials import TRIALS, Borne, Saturated, Server, find_saturation, unknown_saturation
 from stealtime.vocabulary.errors import AS_ROOT_HINT, StealtimeError, UsageError
 
 NewPlace = Callable[[int, ServerParameters], Place]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What servers of a boot stand on."""
+
+    new_place: NewPlace
+    """Gives a place for another server, with a number that none had before; it is not started."""
+    host_processes: Callable[[], Sequence[HostProcess]] = tuple
+    """Gives those of the hosts, where they are on this machine."""
 
 
 class ServerDriver(ReusingDriver[Place, ServerParameters]):
@@ -41,13 +59,15 @@ class ServerDriver(ReusingDriver[Place, ServerParameters]):
         placement: Of the scenario.
         logs: The folder for logs, until they are stored.
         folder: For the files of trials.
-        new_place: Gives a place for another server, with a number that none had before; it is not started.
+        stage: What servers stand on.
     """
 
-    def __init__(self, boot: PlannedBoot, placement: Placement, logs: Path, folder: Path, new_place: NewPlace) -> None:
+    def __init__(self, boot: PlannedBoot, placement: Placement, logs: Path, folder: Path, stage: Stage) -> None:
         super().__init__(boot, placement, logs)
         self._folder = folder
-        self._new_place = new_place
+        self._stage = stage
+        self._enrolment: Enrolment | None = None
+        """Of the server that is kept."""
         self._trials = itertools.count(1)
         self._saturation: dict[Saturated, Borne] = {}
 
@@ -56,11 +76,16 @@ class ServerDriver(ReusingDriver[Place, ServerParameters]):
             saturated = unknown_saturation(cell.cell, self._saturation)
             if saturated is not None:
                 # Also where the cells without protection are not of this run, or were measured before it was resumed.
-                find_saturation(self._server(ServerParameters(mode="off")), saturated, cell.cell, folder)
-            return TRIALS[cell.cell.probe](self._server(ServerParameters.of(cell.cell)), cell, folder)
+                find_saturation(self._server(ServerParameters(mode="off"), folder), saturated, cell.cell, folder)
+            wanted = ServerParameters.of(cell.cell)
+            server = self._server(wanted, folder)
+            trial = partial(TRIALS[cell.cell.probe], server, cell, folder)
+            return trial() if wanted.host_weight is None else asyncio.run(self._weighed(wanted.host_weight, trial))
 
     def make(self, serial: int, wanted: ServerParameters) -> Place:
-        return self._new_place(serial, wanted)
+        place = self._stage.new_place(serial, wanted)
+        self._enrolment = Enrolment(place, wanted.registered)
+        return place
 
     def begin(self, kept: Place) -> None:
         kept.start()
@@ -71,10 +96,25 @@ class ServerDriver(ReusingDriver[Place, ServerParameters]):
     def log_tail(self) -> str:
         return "" if self.kept is None else self.kept.log_tail()
 
-    def _server(self, wanted: ServerParameters) -> Server:
+    def _server(self, wanted: ServerParameters, folder: Path) -> Server:
         place = self.kept_for(wanted)
         place.await_ready()
+        if self._enrolment is not None:
+            self._enrolment.see_to(folder)
         return Server(place, self._saturation)
+
+    async def _weighed(self, weight: int, trial: Callable[[], Result]) -> Result:
+        """Carry out a trial, which blocks, with the host side in a group of its own.
+
+        The group is there for the trial alone: a folder of groups has the weight of all that are in it.
+        """
+        async with cpu_group(f"host-side-{weight}", Share(weight=weight)) as group:
+            side = HostSide.of(group)
+            side.take(self._stage.host_processes())
+            try:
+                return trial().model_copy(update={"weighed": side.held})
+            finally:
+                side.release(self._stage.host_processes())
 
     @contextmanager
     def _trial_folder(self) -> Iterator[Path]:
@@ -93,6 +133,13 @@ def refuse(boot: PlannedBoot, placement: Placement) -> None:
         StealtimeError: The platform has no server, or rights or programs are missing.
     """
     find_sipp()
+    if weights := _host_weights(boot):
+        if placement.hosts is not None:
+            raise UsageError(
+                f"host_weight = {weights[0]} is not to be had on hosts over ssh, whose CPU groups are their own",
+                hint="leave it out, or measure it in the scenario `telephony`",
+            )
+        refuse_without_groups()
     if placement.hosts is None:
         if _accelerator_of(boot.platform) is None:
             refuse_without_root()
@@ -107,24 +154,30 @@ async def set_up(boot: PlannedBoot, placement: Placement, folder: Path) -> Async
     if placement.hosts is not None:
         async with lent_testbed(boot.platform, placement.hosts, folder) as lent:
             # Phones, and the store of replicated servers, are on this machine.
-            new_place = _places_on(lent, lambda: _fronts_here(lent), lambda: lent.client)
-            yield ServerDriver(boot, placement, folder, lent.folder, new_place)
+            stage = Stage(_places_on(lent, lambda: _fronts_here(lent), lambda: lent.client))
+            yield ServerDriver(boot, placement, folder, lent.folder, stage)
         return
     accelerator = _accelerator_of(boot.platform)
     async with entered_in_thread(_laboratory(boot)) as laboratory:
-        new_place = await in_thread_on(placement, lambda: _places_in(laboratory, accelerator))
-        yield ServerDriver(boot, placement, folder, laboratory.folder, new_place)
+        stage = await in_thread_on(placement, lambda: _stage_in(laboratory, accelerator))
+        yield ServerDriver(boot, placement, folder, laboratory.folder, stage)
 
 
-def _places_in(laboratory: Laboratory, accelerator: str | None) -> NewPlace:
+def _host_weights(boot: PlannedBoot) -> list[int]:
+    weights = {ServerParameters.of(planned.cell).host_weight for planned in boot.cells}
+    return sorted(weight for weight in weights if weight is not None)
+
+
+def _stage_in(laboratory: Laboratory, accelerator: str | None) -> Stage:
     """Give the client its ports, and have hosts receive machines where there are guests."""
     widen_ports(LaboratoryClient(laboratory))
     if accelerator is None:
-        return lambda _serial, _wanted: NativePlace(laboratory)
+        return Stage(lambda _serial, _wanted: NativePlace(laboratory))
     testbed = NamespaceTestbed(laboratory, accelerator=accelerator)
-    return _places_on(
+    new_place = _places_on(
         testbed, lambda: laboratory_fronts(laboratory, testbed.client), lambda: store_node(laboratory, testbed)
     )
+    return Stage(new_place, testbed.processes)
 
 
 def _places_on(testbed: Testbed, new_fronts: Callable[[], Fronts], new_store: Callable[[], Client]) -> NewPlace:
@@ -138,15 +191,17 @@ def _places_on(testbed: Testbed, new_fronts: Callable[[], Fronts], new_store: Ca
 
     def new_place(serial: int, wanted: ServerParameters) -> Place:
         # The register remembers the last one of a name.
-        name, interval_ns = f"sip{serial}", wanted.interval_ns
+        name, interval_ns, cpus = f"sip{serial}", wanted.interval_ns, wanted.cpus
         if wanted.primaries is not None:
             # The last one is still to be added.
             first = wanted.primaries - 1
-            return TwoStagePlace(testbed, new_fronts(), name, wanted.mode, primaries=first, interval_ns=interval_ns)
+            return TwoStagePlace(
+                testbed, new_fronts(), name, wanted.mode, primaries=first, interval_ns=interval_ns, vcpus=cpus
+            )
         if wanted.mode == "replicated":
             advertisement_ns = interval_ns or DEFAULT_ADVERTISEMENT_NS
-            return ReplicatedPlace(testbed, name, advertisement_ns=advertisement_ns, store=new_store())
-        return GuestPlace(testbed, name, wanted.mode, interval_ns=interval_ns, roles=wanted.roles)
+            return ReplicatedPlace(testbed, name, advertisement_ns=advertisement_ns, store=new_store(), cpus=cpus)
+        return GuestPlace(testbed, name, wanted.mode, interval_ns=interval_ns, roles=wanted.roles, cpus=cpus)
 
     return new_place
 

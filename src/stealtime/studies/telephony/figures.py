@@ -22,7 +22,7 @@ from stealtime.studies.telephony.results import (
 )
 
 _FailedOver = RegistrationFailover | SessionFailover | TwoStageFailover
-_LOST = ("lost", "registrations_lost", "lost_while_added")
+_LOST = ("lost", "lost_of_before", "registrations_lost", "lost_while_added")
 """Counts of what was acknowledged and is known to nobody any more, by the probes."""
 
 

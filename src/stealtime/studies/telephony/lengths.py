@@ -4,6 +4,11 @@ STREAMS_OF_A_CALL = 2
 """One way each: from the caller to the phone, and from the phone to the caller."""
 BEGUN_PER_S = 50
 """Calls and registrations a second: far below what the smallest server here carries, so that none waits."""
+REGISTERED_PER_S = 1_500
+"""Users that are registered before a load, in a second: about what a translated guest takes over one connection."""
+REGISTERED_MAX = 150_000
+"""Of them, as Kamailio has room for in a guest (``appliance.configuration.SHARED_MEMORY_BYTES``): each was seen to take
+1.2 KiB of it, and those who register in the load take some, too."""
 HELD_TRIES = 3
 """A rate that was found must be borne once more, for so many times as long as a try."""
 ANSWERED_BY_NS = 500_000_000

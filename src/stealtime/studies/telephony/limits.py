@@ -29,9 +29,11 @@ def limits(results: Sequence[Any]) -> list[str]:
         *(text for one in results if isinstance(one, Registrations) for text in _of_load(one)),
         *(text for one in results if isinstance(one, EstablishmentRate) for text in _of_rate(one)),
         *_of_failovers([one for one in results if isinstance(one, RegistrationFailover | TwoStageFailover)]),
+        *_of_state([one for one in results if isinstance(one, RegistrationFailover)]),
         *_of_sessions([one for one in results if isinstance(one, SessionFailover)]),
         *_of_additions([one for one in results if isinstance(one, TwoStageFailover)]),
         *_of_calls([one for one in results if isinstance(one, Calls | CallFailover)]),
+        *_of_weights([one for one in results if isinstance(one, Registrations | Calls)]),
         *_of_calls_failing_over([one for one in results if isinstance(one, CallFailover)]),
         *limits_of_failovers(results),
     ]
@@ -51,6 +53,12 @@ def _of_rate(one: EstablishmentRate) -> Iterator[str]:
         limit = [tried.limit for tried in failed if tried.rate_per_s == lowest][-1]
         if limit is not None:
             yield f"at {lowest:.0f} per second: {limit.sentence}"
+
+
+def _of_weights(results: Sequence[Registrations | Calls]) -> Iterator[str]:
+    for one in results:
+        if one.weighed is not None and "QEMU" not in one.weighed:
+            yield f"of the host side only {one.weighed} were weighed: version 2 of cgroups cannot part QEMU's threads"
 
 
 def _of_load(one: Registrations) -> Iterator[str]:
@@ -102,6 +110,16 @@ def _of_failovers(results: Sequence[RegistrationFailover | TwoStageFailover]) ->
         yield (
             f"{lost} of {acknowledged} acknowledged registrations were lost with their host"
             f"{_in_times(losing, results)}, such as that of {losing[0].lost_users[0]}"
+        )
+
+
+def _of_state(results: Sequence[RegistrationFailover]) -> Iterator[str]:
+    """Tell of users who were registered before the load."""
+    if losing := [one for one in results if one.lost_of_before]:
+        lost, asked = sum(one.lost_of_before for one in losing), sum(one.asked_of_before for one in results)
+        yield (
+            f"{lost} of {asked} users who were registered before the load, and asked for, were lost with their host"
+            f"{_in_times(losing, results)}"
         )
 
 

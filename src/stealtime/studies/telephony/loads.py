@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import PlainSerializer
 
 from stealtime.hosts.host import FaultKind
-from stealtime.studies.telephony.lengths import BEGUN_PER_S, HELD_TRIES, STREAMS_OF_A_CALL
+from stealtime.studies.telephony.lengths import BEGUN_PER_S, HELD_TRIES, REGISTERED_PER_S, STREAMS_OF_A_CALL
 from stealtime.studies.telephony.parameters import ServerParameters, Transport
 
 # As seen on a host of 2 CPUs. A server that is another one than that of the last cell is booted in its first trial.
@@ -20,6 +20,11 @@ _UNANSWERED_S = 8.0
 
 Number = Annotated[float, PlainSerializer(lambda value: int(value) if value == int(value) else value)]
 """A whole number is stored as such: it stands in the names of cells."""
+
+
+def _ready_s(server: ServerParameters) -> float:
+    """Give how long it takes until a server answers and knows whom it is to know before any load."""
+    return _BOOT_S + (server.registered / REGISTERED_PER_S + _ASKING_S if server.registered else 0.0)
 
 
 class SearchedParameters(ServerParameters):
@@ -64,7 +69,7 @@ class RegisterParameters(RateOrShareParameters):
     """How many SIPps offer the load together."""
 
     def beyond_s(self, _duration_s: float) -> float:
-        return _BOOT_S
+        return _ready_s(self)
 
 
 class RegisterFailoverParameters(RateOrShareParameters):
@@ -74,7 +79,7 @@ class RegisterFailoverParameters(RateOrShareParameters):
     users: int | None = None
 
     def beyond_s(self, duration_s: float) -> float:
-        return _BOOT_S + duration_s + _ASKING_S
+        return _ready_s(self) + duration_s + _ASKING_S
 
 
 class SessionFailoverParameters(RateOrShareParameters):
@@ -107,7 +112,7 @@ class CallParameters(ServerParameters):
 
     def beyond_s(self, _duration_s: float) -> float:
         # As many phones as calls are registered first.
-        return _BOOT_S + _SETTING_UP_S + 2 * (self.streams / STREAMS_OF_A_CALL) / BEGUN_PER_S
+        return _ready_s(self) + _SETTING_UP_S + 2 * (self.streams / STREAMS_OF_A_CALL) / BEGUN_PER_S
 
 
 class CallFailoverParameters(CallParameters):

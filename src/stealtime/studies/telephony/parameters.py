@@ -28,6 +28,20 @@ class ServerParameters(Parameters):
     primaries: int | None = None
     """How many there are behind fronts, the last of which is added; None without fronts."""
 
+    cpus: int = 1
+    """Virtual CPUs of each of its guests; natively it may use all of the host."""
+    registered: int = 0
+    """Users that it knows before any load."""
+    host_weight: int | None = None
+    """Of the CPU group of the host side, as of cgroup v2, where 100 is usual; None: it is in no group of its own."""
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it is the server that everything else is said of: one virtual CPU, and no users or group of ours."""
+        return (self.cpus, self.registered, self.host_weight) == (1, 0, None)
+
     def suits(self, traits: "PlatformTraits") -> bool:
-        """Tell whether it can be had on a platform: without a guest there is nothing to protect."""
-        return not traits.is_native or (self.mode, self.roles) == ("off", "together")
+        """Tell whether it can be had on a platform: without a guest there is nothing to protect, to size or to weigh
+        against."""
+        natively = ("off", "together", 1, None)
+        return not traits.is_native or (self.mode, self.roles, self.cpus, self.host_weight) == natively

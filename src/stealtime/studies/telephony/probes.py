@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from stealtime.campaigns.parameters import Parameters
 from stealtime.campaigns.probe import Driver, Percentiles, Probe, ProbeCells
 from stealtime.hosts.host import FaultKind
+from stealtime.lab.platforms.share import MAXIMUM_WEIGHT, MINIMUM_WEIGHT
 from stealtime.studies.telephony.calls.plan import CALLS_MAX
-from stealtime.studies.telephony.lengths import GENERATORS_MAX, STREAMS_OF_A_CALL
+from stealtime.studies.telephony.lengths import GENERATORS_MAX, REGISTERED_MAX, STREAMS_OF_A_CALL
 from stealtime.studies.telephony.loads import (
     CallFailoverParameters,
     CallParameters,
@@ -36,11 +37,29 @@ Primaries = Annotated[int, Field(ge=2, le=3)]
 Streams = Annotated[int, Field(ge=STREAMS_OF_A_CALL, le=CALLS_MAX * STREAMS_OF_A_CALL, multiple_of=STREAMS_OF_A_CALL)]
 Faults = list[FaultKind]
 Generators = Annotated[int, Field(ge=1, le=GENERATORS_MAX)]
+Cpus = Annotated[int, Field(ge=1, le=8)]
+"""As many as a protected machine may have (``protect.vm_file``)."""
+Weight = Annotated[int, Field(ge=MINIMUM_WEIGHT, le=MAXIMUM_WEIGHT)]
+
+
+def _has_room(registered: int) -> int:
+    if registered > REGISTERED_MAX:
+        raise ValueError(
+            f"{registered:,} users do not fit into the memory of the server in a guest; give at most {REGISTERED_MAX:,}"
+        )
+    return registered
+
+
+RegisteredUsers = Annotated[int, Field(ge=0), AfterValidator(_has_room)]
 Advertisement = Annotated[DurationNs, Field(ge=10_000_000, le=40_950_000_000)]
 """VRRP counts hundredths of a second in twelve bits (RFC 5798, section 5.2.7)."""
 DEFAULT_INTERVAL_NS = 100_000_000
 ROLES_ONLY: Mapping[str, Roles] = {"net+no-net": "apart", "replicated": "together"}
 """The modes that there are only with these roles."""
+
+
+_OF_SERVERS = ("mode", "interval_ns", "advertisement_ns", "roles", "cpus", "registered", "host_weight")
+"""The fields that tell servers apart, by their names in any of these tables."""
 
 
 class ServerCells(ProbeCells):
@@ -49,6 +68,9 @@ class ServerCells(ProbeCells):
     mode: Sequence[Mode]
     interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
+    cpus: list[Cpus] = Field(default=[1], min_length=1)
+    """How many virtual CPUs the server's guest has, each guest where there are several; natively it may use all of the
+    host, and has the cells of 1 only. The server has two workers of each protocol, and a relaying thread, for each."""
 
     def parameter_sets(self) -> list[Parameters]:
         """Every server with every load that it can have."""
@@ -66,22 +88,31 @@ class ServerCells(ProbeCells):
         return self
 
     def servers(self) -> list[dict[str, Any]]:
-        """Give the parameters of each server: every mode with every interval and roles, and those unprotected.
+        """Give the parameters of each server: every mode with every interval and roles, and those unprotected, each of
+        every size, with every number of users and every weight.
 
         The interval of ``replicated`` is that from one advertisement to the next.
         """
         advertisements_ns = getattr(self, "advertisement_ns", [DEFAULT_ADVERTISEMENT_NS])
+        registered, weights = getattr(self, "registered", [0]), getattr(self, "host_weight", []) or [None]
+        others = [
+            dict(zip(("cpus", "registered", "host_weight"), values, strict=True))
+            for values in product(self.cpus, registered, weights)
+        ]
         sets: list[dict[str, Any]] = []
         for roles, mode in product(getattr(self, "roles", ["together"]), self.mode):
             if roles != ROLES_ONLY.get(mode, roles):
                 continue
             times_ns = {"off": [None], "replicated": advertisements_ns}.get(mode, self.interval_ns)
-            sets += [{"mode": mode, "interval_ns": interval_ns, "roles": roles} for interval_ns in times_ns]
+            sets += [
+                {"mode": mode, "interval_ns": interval_ns, "roles": roles, **other}
+                for interval_ns, other in product(times_ns, others)
+            ]
         return sets
 
     def loads(self) -> list[dict[str, Any]]:
         """Give every combination of what is asked of a server."""
-        return self.combined(leave_out=("mode", "interval_ns", "advertisement_ns", "roles"))
+        return self.combined(leave_out=_OF_SERVERS)
 
 
 class RegistrationRateCells(ServerCells):
@@ -126,12 +157,13 @@ class _RateOrShare(ServerCells):
     rate_per_s: list[Rate] = Field(default=[], alias="rate")
     """How many begin in a second; 100 where no share is given either."""
     share: list[Share] = Field(default=[])
-    """Shares of what the unprotected server bears over this transport, which is searched first if it is not known."""
+    """Shares of what the unprotected server of one virtual CPU bears over this transport, which is searched first if it
+    is not known; larger servers have the same loads."""
 
     def loads(self) -> list[dict[str, Any]]:
         """Every rate and share, with every combination of what else is asked for."""
         loads = [{"rate_per_s": rate} for rate in self.rate_per_s] + [{"share": share} for share in self.share]
-        others = self.combined(leave_out=("mode", "interval_ns", "advertisement_ns", "roles", "rate_per_s", "share"))
+        others = self.combined(leave_out=(*_OF_SERVERS, "rate_per_s", "share"))
         return [{**other, **load} for other in others for load in loads or _USUAL_LOAD]
 
 
@@ -150,6 +182,12 @@ class RegisterCells(_RateOrShare):
     """As of ``registration-rate``."""
     mode: list[ModeName] = Field(default=["off", "net"], min_length=1)
     """As of ``registration-rate``."""
+    registered: list[RegisteredUsers] = Field(default=[0], min_length=1)
+    """How many users the server knows before the load: they register as fast as it takes them, once it answers."""
+    host_weight: list[Weight] = Field(default=[])
+    """Weights of the CPU group into which the host side is put (members, daemons, and QEMU but for its virtual CPUs),
+    as of cgroup v2: 100 is as much as any other group or task of the usual priority has. Where none is given, it is in
+    no group of ours."""
 
 
 class RegisterFailoverCells(_RateOrShare):
@@ -172,6 +210,8 @@ class RegisterFailoverCells(_RateOrShare):
     """How the host is lost: ``killed``: the server's member and QEMU by SIGKILL; ``silent``: all its links lose all
     frames and its processes are gone (on a real host they stand still); ``planned``: its operator moves the server away
     (``stealtime protect failover``). ``replicated`` has the first only."""
+    registered: list[RegisteredUsers] = Field(default=[0], min_length=1)
+    """As of ``register``. Some of them are asked for after the failover, too."""
     users: int | None = Field(default=None, ge=2, le=1_000_000)
     """How many phones register in all, instead of as many as there is time for; the fault falls in the middle."""
 
@@ -248,6 +288,10 @@ class CallCells(_CallCells):
     mode: list[Mode] = Field(default=["no-net", "net", "net+bypass"], min_length=1)
     """How the server's guest is protected; natively only ``off`` is measured. In ``net+bypass`` voice is not held.
     ``net+no-net``: signalling in net, media in no-net, in two guests."""
+    registered: list[RegisteredUsers] = Field(default=[0], min_length=1)
+    """As of ``register``."""
+    host_weight: list[Weight] = Field(default=[])
+    """As of ``register``."""
 
 
 class CallFailoverCells(_CallCells):

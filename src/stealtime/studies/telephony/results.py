@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
+from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.store.results import Result
 from stealtime.studies.telephony.generators.limit import Limit
 from stealtime.vocabulary.readings import Model
@@ -96,9 +97,13 @@ class Registrations(_Stored):
     response: ResponseTimes | None
     """None where nothing was acknowledged."""
     server_cpu_ns: int
-    """The vCPU threads of its guest; natively its processes."""
+    """All vCPU threads of its guests together; natively its processes."""
     host_cpu_ns: int | None
     """QEMU's other threads, the members and daemons of both hosts; None natively."""
+    checkpoints: Checkpoints | None = None
+    """Of the guest, while phones registered; None without protection, and in older runs."""
+    weighed: str | None = None
+    """What of the host side was in a CPU group of its own; None where it was in none."""
 
 
 class AnswersOverTime(Model):
@@ -147,6 +152,10 @@ class RegistrationFailover(_FailedOver):
     connections_failed: int
     silence_ns: int | None
     """The longest time between two acknowledgements that ends after the fault; None: none came any more."""
+    asked_of_before: int = 0
+    """Of the users that the server knew before the load, how many it was asked for after the failover."""
+    lost_of_before: int = 0
+    """Of these, the ones that it does not know any more."""
 
 
 class SessionFailover(_FailedOver):

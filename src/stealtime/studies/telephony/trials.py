@@ -1,6 +1,7 @@
 """How the trials of each probe are carried out with a server that answers; called by :mod:`.driver`."""
 
 import itertools
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from stealtime.campaigns.planned import PlannedCell
+from stealtime.hosts.checkpoints import checkpoints_of
 from stealtime.store.model import Cell
 from stealtime.store.results import Result
 from stealtime.studies.telephony.calls.plan import CallPlan
@@ -26,7 +28,7 @@ from stealtime.studies.telephony.loads import (
     SessionRateParameters,
     TwoStageFailoverParameters,
 )
-from stealtime.studies.telephony.parameters import Transport
+from stealtime.studies.telephony.parameters import ServerParameters, Transport
 from stealtime.studies.telephony.place.model import Place, unprotected
 from stealtime.studies.telephony.place.steady import steady
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
@@ -80,8 +82,8 @@ class Server:
 
     Attributes:
         place: Where it runs.
-        saturation: What the unprotected server of this boot was found to bear; filled as it is found, and before a load
-            that is a share of it.
+        saturation: What the usual unprotected server of this boot was found to bear; filled as it is found, and before
+            a load that is a share of it.
     """
 
     place: Place
@@ -97,7 +99,9 @@ def find_registration_rate(server: Server, cell: PlannedCell, folder: Path) -> R
     """Search the highest rate of registrations."""
     wanted = RegistrationRateParameters.of(cell.cell)
     saturated = _registrations(wanted.auth), wanted.transport
-    return RegistrationRate(**_found(_searched(server, saturated, wanted.generators, cell.duration_ns / 1e9, folder)))
+    found = _searched(server, saturated, wanted.generators, cell.duration_ns / 1e9, folder)
+    _keep(server, wanted, saturated, found)
+    return RegistrationRate(**_found(found))
 
 
 def unknown_saturation(cell: Cell, known: Collection[Saturated]) -> Saturated | None:
@@ -118,6 +122,7 @@ def find_saturation(server: Server, saturated: Saturated, cell: Cell, folder: Pa
     wanted, _ = _load(cell)
     generators = wanted.generators if isinstance(wanted, RegisterParameters) else 1
     found = _searched(server, saturated, generators, _TRY_S, folder)
+    _keep(server, ServerParameters(mode="off"), saturated, found)
     if not found.rate_per_s:
         why = found.unbounded_because or found.attempts[-1].failure
         raise StealtimeError(f"the server bears no rate of {what} over {transport}: {why}")
@@ -126,7 +131,9 @@ def find_saturation(server: Server, saturated: Saturated, cell: Cell, folder: Pa
 def find_session_rate(server: Server, cell: PlannedCell, folder: Path) -> SessionRate:
     wanted = SessionRateParameters.of(cell.cell)
     saturated: Saturated = "sessions", wanted.transport
-    return SessionRate(**_found(_searched(server, saturated, wanted.generators, cell.duration_ns / 1e9, folder)))
+    found = _searched(server, saturated, wanted.generators, cell.duration_ns / 1e9, folder)
+    _keep(server, wanted, saturated, found)
+    return SessionRate(**_found(found))
 
 
 def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
@@ -141,8 +148,10 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
         auth=wanted.auth,
         generators=wanted.generators,
     )
-    with steady(server.place):
+    with steady(server.place) as members:
+        from_ns = time.monotonic_ns()
         registered, used, elapsed_ns = run_load(server.place, load, folder / "load")
+        epochs = server.place.epochs_since(members, from_ns)
     times = registered.response_ns
     return Registrations(
         rate_per_s=rate,
@@ -160,6 +169,7 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
         response=response_times(times) if times else None,
         server_cpu_ns=used.server_ns,
         host_cpu_ns=used.host_ns,
+        checkpoints=checkpoints_of(epochs, elapsed_ns),
     )
 
 
@@ -245,7 +255,7 @@ def _rate(server: Server, cell: Cell) -> tuple[float, Borne | None]:
 
 
 def _searched(server: Server, saturated: Saturated, generators: int, try_s: float, folder: Path) -> Saturation:
-    """Search the highest rate, each try with a folder of its own; the unprotected server's is kept for shares of it."""
+    """Search the highest rate, each try with a folder of its own."""
     what, transport = saturated
     tries = itertools.count()
 
@@ -262,17 +272,20 @@ def _searched(server: Server, saturated: Saturated, generators: int, try_s: floa
         )
         return attempt_rate(server.place, load, duration_s, own)
 
-    found = search(
+    return search(
         attempt,
         try_s=try_s,
         first_per_s=_FIRST_SESSIONS_PER_S if what == "sessions" else _FIRST_REGISTRATIONS_PER_S,
         most_per_s=_MOST_PER_S,
         resolution=_RESOLUTION,
     )
-    if server.is_unprotected and found.rate_per_s:
+
+
+def _keep(server: Server, wanted: ServerParameters, saturated: Saturated, found: Saturation) -> None:
+    """Keep what loads may be shares of, if it was found of that server: those of every size have the same loads."""
+    if server.is_unprotected and wanted.is_usual and found.rate_per_s:
         why = None if found.is_bounded else found.unbounded_because or "no rate was seen to fail"
         server.saturation[saturated] = Borne(found.rate_per_s, why)
-    return found
 
 
 def _found(found: Saturation) -> dict[str, Any]:

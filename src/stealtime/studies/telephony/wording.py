@@ -7,6 +7,7 @@ from stealtime.report import notation
 from stealtime.report.catalogue.answer import same_but
 from stealtime.studies.telephony.calls.recommendation import JudgedCalls, Recommendation, recommend
 from stealtime.studies.telephony.figures import TelephonyFigures
+from stealtime.studies.telephony.parameters import ServerParameters
 from stealtime.vocabulary.quantities import format_duration
 
 _FAULTS = {"silent": ", silent", "planned": ", moved"}
@@ -22,6 +23,14 @@ _GENERATORS = (
     "SIPp; requests left within so long after their time of the plan. Datagrams are dropped at the phones' sockets, "
     "frames on the links between phones and server. Of a rate that was searched, it is what the last try saw."
 )
+_STATE = (
+    "Users: so many were registered before the load, and are beside those who register in it. Sent for each, pages of "
+    "each: of a checkpoint, what the link carried and what the guest had written since the one before."
+)
+_WEIGHT = (
+    "Host weight: that of the CPU group of the host side (members, daemons, QEMU but for its vCPU threads), where 100 "
+    "is as much as any other group or task of the usual priority has."
+)
 VOICE_NOTE = (
     "Callers and phones both speak; a stream is the voice of one of them. Delay (one way), loss and MOS (ITU-T G.107) "
     "are of all streams, by the stamps of both ends, outside of the server. Packets are late if they come 60 ms after "
@@ -34,8 +43,14 @@ _NO_NET = (
 
 
 def recommendations(cells: Sequence[TelephonyFigures]) -> list[Recommendation]:
-    """Judge the loads of calls that were measured; see :mod:`.calls.recommendation`."""
-    return recommend([JudgedCalls(cell.platform, cell.calls) for cell in cells if cell.calls is not None])
+    """Judge the loads of calls that were measured of the usual server; see :mod:`.calls.recommendation`."""
+    return recommend(
+        [
+            JudgedCalls(cell.platform, cell.calls)
+            for cell in cells
+            if cell.calls is not None and ServerParameters.of(cell).is_usual
+        ]
+    )
 
 
 def conclusions(cells: Sequence[TelephonyFigures]) -> list[str]:
@@ -65,7 +80,18 @@ def server_words(cell: TelephonyFigures) -> str:
     several = f", {primaries} primaries" if isinstance(primaries := cell.parameters.get("primaries"), int) else ""
     fault = _FAULTS.get(str(cell.parameters.get("fault")), "")
     apart = ", media apart" if cell.parameters.get("roles") == "apart" else ""
-    return f"{cell.platform}{how}{every}{apart}{several}{fault}"
+    return f"{cell.platform}{how}{every}{apart}{several}{_size_words(cell)}{fault}"
+
+
+def _size_words(cell: TelephonyFigures) -> str:
+    """Say of a server that is not the usual one how large it is, and how its host side is weighed."""
+    cpus, registered, weight = (cell.parameters.get(name) for name in ("cpus", "registered", "host_weight"))
+    words = [
+        f"{cpus} vCPUs" if isinstance(cpus, int) else "",
+        f"{registered:,} users" if isinstance(registered, int) else "",
+        f"host weight {weight}" if isinstance(weight, int) else "",
+    ]
+    return "".join(f", {one}" for one in words if one)
 
 
 def is_over_udp(cell: TelephonyFigures) -> bool:
@@ -118,9 +144,10 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
         )
     if any(cell.probe == "register" for cell in cells):
         lines.append(
-            "CPU: of one CPU, while the load lasted. The server's is that of the guest's vCPU thread (natively of its "
-            "processes), the host side's that of QEMU's other threads and of both hosts' replication; each: per "
-            "acknowledged registration. Under TCG the vCPU thread also translates."
+            "CPU: of one CPU, while the load lasted, so that several can give more than 100 %. The server's is that of "
+            "all vCPU threads of the guest together (natively of its processes), the host side's that of QEMU's other "
+            "threads and of both hosts' replication; each: per acknowledged registration. Under TCG vCPU threads also "
+            "translate."
         )
     if any(cell.parameters.get("auth") for cell in cells):
         lines.append(
@@ -130,6 +157,10 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
         lines += _costs_of_passwords(cells)
     if any(cell.figure("sent_late_p99_ns").p50 is not None for cell in cells):
         lines.append(_GENERATORS)
+    if any("registered" in cell.parameters for cell in cells):
+        lines.append(_STATE)
+    if any("host_weight" in cell.parameters for cell in cells):
+        lines.append(_WEIGHT)
     if any("primaries" in cell.parameters for cell in cells):
         lines.append(_SEVERAL)
     if any(cell.calls is not None for cell in cells):

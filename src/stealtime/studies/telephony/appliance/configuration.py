@@ -38,7 +38,7 @@ AUTHENTICATED_DOMAIN = "phones.example"
 """Phones that register in this domain are asked for their passwords (RFC 3261, section 22), all others are not. So the
 same server is measured with and without."""
 
-_UDP_WORKERS = 2
+_WORKERS_OF_A_CPU = 2
 _UDP_WORKERS_APART = 8
 """Where the relay is on another machine: each waits for its answer, which a checkpoint may hold back, and does nothing
 else meanwhile. Eight are Kamailio's default."""
@@ -55,10 +55,9 @@ class ServerConfiguration:
         address: Its own IPv4 address.
         media_address: Where calls' media are relayed: its own address, or that of the server with the role ``media``.
         media_ports: The first and the last UDP port of relayed media.
+        cpus: How many CPUs it has for its processes and threads.
         udp_workers: Processes that Kamailio has for UDP; None: as many as the role needs.
-        tcp_workers: Processes that Kamailio has for TCP.
         tcp_connections: How many TCP connections Kamailio takes.
-        media_threads: Threads that relay media.
         shared_memory_bytes: Of Kamailio.
         fronts: The addresses of those that hand requests on to it, whose word of another server it takes.
     """
@@ -67,10 +66,9 @@ class ServerConfiguration:
     address: str
     media_address: str | None = None
     media_ports: tuple[int, int] = (30000, 39999)
+    cpus: int = 1
     udp_workers: int | None = None
-    tcp_workers: int = 2
     tcp_connections: int = 16384
-    media_threads: int = 1
     shared_memory_bytes: int = SHARED_MEMORY_BYTES
     fronts: tuple[str, ...] = ()
 
@@ -110,9 +108,10 @@ class ServerConfiguration:
 
     def _kamailio(self) -> str:
         media_server = "127.0.0.1" if self.role == "both" else self.media_address or self.address
+        workers = _WORKERS_OF_A_CPU * self.cpus
         told: dict[str, object] = {
-            "udp_workers": self.udp_workers or (_UDP_WORKERS_APART if self.role == "signalling" else _UDP_WORKERS),
-            "tcp_workers": self.tcp_workers,
+            "udp_workers": self.udp_workers or max(workers, _UDP_WORKERS_APART if self.role == "signalling" else 0),
+            "tcp_workers": workers,
             "tcp_connections": self.tcp_connections,
             "address": self.address,
             "sip_port": SIP_PORT,
@@ -136,7 +135,7 @@ class ServerConfiguration:
             f"{command_line}"
             f"port-min = {first}\n"
             f"port-max = {last}\n"
-            f"num-threads = {self.media_threads}\n"
+            f"num-threads = {self.cpus}\n"
             "delete-delay = 0\n"
             "log-stderr = true\n"
             "log-level = 4\n"

@@ -41,6 +41,7 @@ class ReplicaConfiguration:
         own_addresses: Of the first and of the second server.
         store: The address of the store.
         advertisement_ns: From one VRRP advertisement to the next.
+        cpus: How many CPUs each has.
     """
 
     number: int
@@ -49,6 +50,7 @@ class ReplicaConfiguration:
     own_addresses: tuple[str, str]
     store: str
     advertisement_ns: int
+    cpus: int = 1
 
     def __post_init__(self) -> None:
         if not _SHORTEST_ADVERTISEMENT_NS <= self.advertisement_ns <= _LONGEST_ADVERTISEMENT_NS:
@@ -89,7 +91,7 @@ class ReplicaConfiguration:
 
     @property
     def _alone(self) -> ServerConfiguration:
-        return ServerConfiguration(role="both", address=self.address)
+        return ServerConfiguration(role="both", address=self.address, cpus=self.cpus)
 
     @property
     def _own(self) -> str:

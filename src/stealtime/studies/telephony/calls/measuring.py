@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from stealtime.hosts.checkpoints import Checkpoints, checkpoints_of
 from stealtime.hosts.host import CpuTimes
 from stealtime.studies.telephony.calls.dialogues import CallSignalling
 from stealtime.studies.telephony.calls.plan import CallPlan
@@ -33,6 +34,8 @@ class Measured:
     used: CpuTimes
     elapsed_ns: int
     """Of ``used``."""
+    checkpoints: Checkpoints | None
+    """Meanwhile; None also where something else went on in between."""
 
 
 def make_calls(
@@ -64,12 +67,14 @@ def make_calls(
         signalling.register()
         destinations = signalling.call(hold_s).destinations(plan, place.media_address)
         with VoiceOfCalls(client, redirect(destinations) if redirect else destinations, voice_s, folder) as voice:
-            before, began_ns = place.cpu_times(), time.monotonic_ns()
+            members, before, began_ns = place.members(), place.cpu_times(), time.monotonic_ns()
             if meanwhile is not None:
                 meanwhile()
             voice.await_last_word()
             last_word_ns = time.monotonic_ns()
             used, elapsed_ns = place.cpu_times().since(before), time.monotonic_ns() - began_ns
+            # After a fault these members are not there any more.
+            epochs = place.epochs_since(members, began_ns) if meanwhile is None else []
             heard = voice.end()
         signalling.refuse_hung_up_before(last_word_ns)
-        return Measured(signalling.end(), heard, used, elapsed_ns)
+        return Measured(signalling.end(), heard, used, elapsed_ns, checkpoints_of(epochs, elapsed_ns))

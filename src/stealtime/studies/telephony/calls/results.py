@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.store.results import Result
 from stealtime.vocabulary.readings import Model
 
@@ -167,11 +168,15 @@ class Calls(_WithCalls):
 
     kind: Literal["calls"] = "calls"
     server_cpu_ns: int
-    """That the server used while the voice went on: its guest's virtual CPU, or its processes."""
+    """That the server used while the voice went on: its guests' virtual CPUs together, or its processes."""
     host_cpu_ns: int | None
     """That the host side used for it: the rest of QEMU, and the members; None natively."""
     elapsed_ns: int
     """Of both."""
+    checkpoints: Checkpoints | None = None
+    """Of its guests, while the voice went on; None without protection, and in older runs."""
+    weighed: str | None = None
+    """As of :class:`stealtime.studies.telephony.results.Registrations`."""
 
 
 class Moment(Model):

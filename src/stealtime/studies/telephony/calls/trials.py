@@ -50,6 +50,7 @@ def call(place: Place, plan: CallPlan, voice_s: float, folder: Path) -> Calls:
         server_cpu_ns=measured.used.server_ns,
         host_cpu_ns=measured.used.host_ns,
         elapsed_ns=measured.elapsed_ns,
+        checkpoints=measured.checkpoints,
     )
 
 

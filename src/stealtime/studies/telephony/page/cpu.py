@@ -6,6 +6,7 @@ from dataclasses import replace
 from stealtime.report.page.line_figure import Axis, Line, LineFigure, Point, round_values
 from stealtime.report.palette import distinct_looks
 from stealtime.studies.telephony.figures import TelephonyFigures
+from stealtime.studies.telephony.parameters import ServerParameters
 from stealtime.studies.telephony.wording import cell_words, server_words, transport_words
 
 _LOAD = "offered_per_s"
@@ -14,11 +15,15 @@ _SIDES = (("server_cpu_percent", "server", "solid"), ("host_cpu_percent", "host 
 
 
 def cpu_figure(cells: Sequence[TelephonyFigures]) -> LineFigure | None:
-    """Draw the CPU of server and host side against registrations a second; None where nothing is to be drawn."""
-    groups: dict[str, list[TelephonyFigures]] = {}
+    """Draw the CPU of server and host side against registrations a second; None where nothing is to be drawn.
+
+    A server of another size, state or weight is left out where it had one load alone: tables tell of it.
+    """
+    all_groups: dict[str, list[TelephonyFigures]] = {}
     for cell in cells:
         if cell.figure("server_cpu_percent").p50 is not None:
-            groups.setdefault(f"{server_words(cell)}, {transport_words(cell)}", []).append(cell)
+            all_groups.setdefault(f"{server_words(cell)}, {transport_words(cell)}", []).append(cell)
+    groups = {name: own for name, own in all_groups.items() if len(own) > 1 or ServerParameters.of(own[0]).is_usual}
     if not groups:
         return None
     lines = [

@@ -27,7 +27,8 @@ UP_WITHIN_S = 180.0
 class GuestsPlace:
     """What a server in guests has in common, wherever they are and however they are protected."""
 
-    def __init__(self, testbed: Testbed, mode: Mode) -> None:
+    def __init__(self, testbed: Testbed, mode: Mode, *, cpus_of_each: int = 1) -> None:
+        self._cpus_of_each = cpus_of_each
         self._silent: str | None = None
         """The host that fell silent."""
         self.testbed = testbed
@@ -37,8 +38,8 @@ class GuestsPlace:
 
     @property
     def cpus(self) -> int:
-        """Give one for each guest."""
-        return len(self.guests)
+        """Count the virtual CPUs of all guests."""
+        return self._cpus_of_each * len(self.guests)
 
     def start(self) -> None:
         for guest in self.guests:
@@ -55,6 +56,15 @@ class GuestsPlace:
         """See that its guests were protected all the time; those that were added since are not asked."""
         for guest, member in zip(self.guests, members, strict=False):
             guest.check_protected(member, from_ns)
+
+    def epochs_since(self, members: Sequence[MemberStatus], from_ns: int) -> list[list[dict[str, int]]]:
+        """Give the rows of the epochs of each guest that is protected, which began since a moment of our clock."""
+        protecting = {member.vm: member for member in members}
+        return [
+            guest.epochs_since(protecting[guest.name], from_ns)
+            for guest in self.guests
+            if guest.mode != "off" and guest.name in protecting
+        ]
 
     def cpu_times(self) -> CpuTimes:
         """Read what the guests, and all else on their hosts, have used."""
@@ -88,6 +98,7 @@ class GuestPlace(GuestsPlace):
             and of media.
         interval_ns: From one checkpoint to the next; None: the usual one.
         roles: Whether signalling and media share a guest.
+        cpus: How many virtual CPUs each guest has.
         machine: What else is different from the usual machine, as in ``VM.toml``.
 
     Raises:
@@ -102,18 +113,21 @@ class GuestPlace(GuestsPlace):
         *,
         interval_ns: int | None = None,
         roles: Roles = "together",
+        cpus: int = 1,
         **machine: Any,
     ) -> None:
-        super().__init__(testbed, mode)
+        super().__init__(testbed, mode, cpus_of_each=cpus)
         self.address = testbed.address(0)
         if roles == "together":
             self.media_address = self.address
-            configurations = [ServerConfiguration(role="both", address=self.address)]
+            configurations = [ServerConfiguration(role="both", address=self.address, cpus=cpus)]
         else:
             self.media_address = testbed.address(1)
             configurations = [
-                ServerConfiguration(role="signalling", address=self.address, media_address=self.media_address),
-                ServerConfiguration(role="media", address=self.media_address),
+                ServerConfiguration(
+                    role="signalling", address=self.address, media_address=self.media_address, cpus=cpus
+                ),
+                ServerConfiguration(role="media", address=self.media_address, cpus=cpus),
             ]
         self.guests = [
             testbed.guest(
@@ -166,6 +180,7 @@ def machine_of(
     machine: dict[str, Any] = {
         "mode": mode,
         "initramfs": image.initramfs,
+        "vcpus": configuration.cpus,
         # The tree is more than half of the memory, which is all that a tmpfs takes.
         "kernel_arguments": "rootfstype=ramfs",
         "memory": f"{image.memory_bytes >> 20}MiB",

@@ -1,6 +1,6 @@
 """What every place of a server has in common."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from stealtime.hosts.client import Client
@@ -78,6 +78,16 @@ class Place(Protocol):
 
         Raises:
             NotProtectedError: It was not.
+        """
+        ...
+
+    def epochs_since(self, members: Sequence[MemberStatus], from_ns: int) -> Sequence[Sequence[Mapping[str, int]]]:
+        """Give the rows of the epochs of each guest that is protected, which began since a moment of the monotonic
+        clock, by the names of their columns; none without protection.
+
+        Args:
+            members: Those that were active all the time since.
+            from_ns: The moment.
         """
         ...
 

@@ -70,6 +70,10 @@ class NativePlace:
     def check_protected(self, members: Sequence[MemberStatus], from_ns: int) -> None:
         """Do nothing: it has no protection to lose."""
 
+    def epochs_since(self, members: Sequence[MemberStatus], from_ns: int) -> list[list[dict[str, int]]]:
+        """Give none: nothing checkpoints it."""
+        return []
+
     def cpu_times(self) -> CpuTimes:
         pids = self.laboratory.processes(_HOST)
         return CpuTimes(sum(time_ns for pid in pids for time_ns in thread_times_ns(pid)), None)

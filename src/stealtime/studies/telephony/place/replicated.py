@@ -53,13 +53,14 @@ class ReplicatedPlace(GuestsPlace):
         name: What the machines' names begin with.
         advertisement_ns: From one VRRP advertisement to the next.
         store: Where the store of calls runs.
+        cpus: How many virtual CPUs each guest has.
 
     Raises:
         UsageError: The hosts have no addresses for two guests and the one that they share.
     """
 
-    def __init__(self, testbed: Testbed, name: str, *, advertisement_ns: int, store: Client) -> None:
-        super().__init__(testbed, "replicated")
+    def __init__(self, testbed: Testbed, name: str, *, advertisement_ns: int, store: Client, cpus: int = 1) -> None:
+        super().__init__(testbed, "replicated", cpus_of_each=cpus)
         self.address = self.media_address = testbed.address(_SHARED)
         self._store_at = store
         self._store: psutil.Popen | None = None
@@ -152,6 +153,7 @@ class ReplicatedPlace(GuestsPlace):
             own_addresses=self._own_addresses,
             store=self._store_at.address,
             advertisement_ns=advertisement_ns,
+            cpus=self._cpus_of_each,
         )
         machine = machine_of(configuration, "off", None)
         return self.testbed.guest(name, number=_OWN[number], home=number, **machine)

@@ -52,7 +52,7 @@ class TwoStagePlace(GuestsPlace):
     ) -> None:
         if not 1 <= primaries <= MOST_PRIMARIES:
             raise StealtimeError(f"{primaries} primaries are not possible", hint=f"from 1 to {MOST_PRIMARIES} are")
-        super().__init__(testbed, mode)
+        super().__init__(testbed, mode, cpus_of_each=int(machine.get("vcpus", 1)))
         self.fronts = fronts
         self._name = name
         self._interval_ns = interval_ns
@@ -146,7 +146,12 @@ class TwoStagePlace(GuestsPlace):
     def _begin_primary(self) -> Guest:
         number = len(self.guests)
         address = self.testbed.address(number)
-        configuration = ServerConfiguration(role="both", address=address, fronts=tuple(self.fronts.addresses.values()))
+        configuration = ServerConfiguration(
+            role="both",
+            address=address,
+            cpus=self._cpus_of_each,
+            fronts=tuple(self.fronts.addresses.values()),
+        )
         machine = {**machine_of(configuration, self.mode, self._interval_ns), **self._machine}
         name = f"{self._name}-{self._beginnings}-{number}"
         guest = self.testbed.guest(name, number=number, home=_HOMES[number], **machine)

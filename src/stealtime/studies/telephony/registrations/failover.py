@@ -9,6 +9,7 @@ from typing import Any
 from stealtime.hosts.guest import Fault
 from stealtime.studies.telephony.loads import RegisterFailoverParameters
 from stealtime.studies.telephony.place.model import Place
+from stealtime.studies.telephony.registrations.enrolment import some_of
 from stealtime.studies.telephony.registrations.load import (
     Load,
     Registered,
@@ -60,9 +61,12 @@ def fail_over(
         sipp.end()
     acknowledged = sorted(registered.answered_ns)
     lost = unknown_users(place.client, place.address, acknowledged, folder)
+    asked = some_of(wanted.registered)
+    lost_of_before = unknown_users(place.client, place.address, asked, folder / "before")
     place.revive()
     place.await_protected(frozenset(member.pid for member in active if member.pid is not None))
-    return _result(load, registered, fault, lost)
+    found = _result(load, registered, fault, lost)
+    return found.model_copy(update={"asked_of_before": len(asked), "lost_of_before": len(lost_of_before)})
 
 
 def silence_ns(answered_ns: list[int], unanswered_ns: list[int], fault_ns: int) -> int | None:

@@ -79,7 +79,8 @@ def compare_with_published(summary: RunSummary, published: Published) -> Publish
             )
             for one in published.repeated
         ],
-        rows=list(rows.values()),
+        # What is known as a ratio alone does not stand beside a figure of ours.
+        rows=[row for row in rows.values() if row.test not in published.paired],
         groups=[_group(view, claims, rows) for claims in published.claims],
         differences=list(_differences(view, list(rows.values()))),
         remarks=list(published.remarks),
@@ -193,6 +194,7 @@ def _judged_claim(view: RunView, claims: ClaimSet, claim: Claim, rows: _Rows) ->
         base_scenario=None if base_row is None else base_row.scenario,
         base_number=None if base_row is None else base_row.number,
         base_role=None if base_row is None else claim.base_machine,
+        base_test=base_row.test if base_row is not None and claims.kind == "tests" else None,
         source=", ".join(sources),
         judgement=_judge(claims.rule, claim.figure, sides, _resolution(view, row.test, sides)),
     )

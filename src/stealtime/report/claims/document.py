@@ -118,6 +118,8 @@ class JudgedClaim(Figures):
     base_scenario: str | None
     base_number: int | None
     base_role: str | None
+    base_test: str | None = None
+    """Of a ratio of two tests."""
     source: str
     """Where the figure stands, and its base."""
     judgement: Judgement
@@ -133,6 +135,8 @@ class JudgedClaim(Figures):
     def subject(self) -> str:
         if self.kind == "scenarios":
             return f"growth of scenario {self.short_name.replace(' / ', ' over ')}, {self.role}, {self.test}"
+        if self.kind == "tests":
+            return f"{self.test} over {self.base_test}, {self.role}, scenario {self.short_name}"
         of = self.role if self.base_role is None else f"{self.role}/{self.base_role}"
         return f"{of}, scenario {self.short_name}, {self.test}"
 
@@ -196,6 +200,11 @@ class PublishedComparison(Figures):
 
     def test(self, name: str) -> TestWords:
         return next(test for test in self.tests if test.name == name)
+
+    def title_of(self, claim: JudgedClaim) -> str:
+        """What is claimed: the title of its test, or of both."""
+        title = self.test(claim.test).title
+        return title if claim.base_test is None else f"{title} / {self.test(claim.base_test).title}"
 
     @property
     def judgements(self) -> list[tuple[str, Judgement]]:

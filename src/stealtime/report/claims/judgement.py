@@ -24,6 +24,13 @@ _RATIO_WORDS = (
     "is missing, failed, invalid or has too few samples, the numbers of samples of the two maxima differ by more than "
     f"{COUNT_FACTOR:g} times, one of them may be a pause of RT throttling, or the scenario was skipped or scaled"
 )
+_FIGURE_RATIO_WORDS = (
+    f"a ratio of ours is that of typical figures of {REPETITIONS_MIN} or more repetitions of each side, with its "
+    f"{CONFIDENCE:.0%} interval; agrees: wherever in the interval ours is, both ratios have the same direction and are "
+    f"at most {AGREEMENT_FACTOR:g} times apart, or at most {LEVEL_FACTOR:g} times; disagrees: nowhere in it; not "
+    f"judged: the interval holds both, a side has fewer than {REPETITIONS_MIN} repetitions, or a cell is missing, "
+    "failed or invalid"
+)
 _FIGURE_WORDS = (
     f"a figure of ours agrees: in every repetition it is within a factor of {LEVEL_FACTOR:g} of theirs; "
     "disagrees: in none; not judged: the repetitions hold both, or its cell is missing, failed or invalid, or the "
@@ -35,7 +42,14 @@ _EQUAL_WORDS = (
     f"disagrees: none of it is; not judged: it holds both, a side has fewer than {REPETITIONS_MIN} repetitions, a cell "
     "is missing, failed or invalid, or the scenario was skipped or scaled"
 )
-RULES: dict[RuleName, str] = {"ratio": _RATIO_WORDS, "equal_ratio": _EQUAL_WORDS, "figure": _FIGURE_WORDS}
+RULES: dict[RuleName, str] = {
+    "ratio": _RATIO_WORDS,
+    "figure_ratio": _FIGURE_RATIO_WORDS,
+    "equal_ratio": _EQUAL_WORDS,
+    "figure": _FIGURE_WORDS,
+}
+_DIRECTED: tuple[RuleName, ...] = ("ratio", "figure_ratio")
+"""Whose direction counts: within it theirs may be another machine's."""
 """How each finds its verdict, in words."""
 Direction = Literal["higher", "no difference", "lower"]
 
@@ -64,7 +78,8 @@ def judge(theirs: float, ours: Ours, rule: RuleName = "ratio") -> Judgement:
         return not_judged(theirs, ours, because)
     if ours.interval is None:
         because = (
-            f"one side has fewer than {REPETITIONS_MIN} repetitions, and maxima of equal trials differ by a factor: "
+            f"one side has fewer than {REPETITIONS_MIN} repetitions"
+            f"{', and maxima of equal trials differ by a factor' if rule == 'ratio' else ''}: "
             f"measure with --repetitions {REPETITIONS_MIN}"
         )
         return not_judged(theirs, ours, because)
@@ -84,7 +99,7 @@ def judge(theirs: float, ours: Ours, rule: RuleName = "ratio") -> Judgement:
 def _words(theirs: float, ours: Ours, between: str, rule: RuleName) -> str:
     """Tell the values that a verdict stands on."""
     own, other = between, three_digits(theirs)
-    if rule == "ratio":
+    if rule in _DIRECTED:
         own, other = f"{direction(ours.value)}; {between}", f"{three_digits(theirs)} ({direction(theirs)})"
     apart = max(theirs, ours.value) / min(theirs, ours.value)
     words = (
@@ -115,7 +130,7 @@ def agrees(theirs: float, ours: float, rule: RuleName = "ratio") -> bool:
 
 
 def _allowed(theirs: float, ours: float, rule: RuleName) -> float:
-    return AGREEMENT_FACTOR if rule == "ratio" and direction(theirs) == direction(ours) else LEVEL_FACTOR
+    return AGREEMENT_FACTOR if rule in _DIRECTED and direction(theirs) == direction(ours) else LEVEL_FACTOR
 
 
 def may_stand_together(samples: Sequence[int]) -> bool:

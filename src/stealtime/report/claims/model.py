@@ -10,10 +10,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-RuleName = Literal["ratio", "equal_ratio", "figure"]
-"""``ratio``: of two maxima, whose machines may differ from ours; ``equal_ratio``: of two times that are no maxima, and
-ours is to be the same; ``figure``: itself."""
-ClaimKind = Literal["machines", "scenarios", "figures"]
+RuleName = Literal["ratio", "figure_ratio", "equal_ratio", "figure"]
+"""``ratio``: of two maxima, whose machines may differ from ours; ``figure_ratio``: the same of two figures that are no
+maxima; ``equal_ratio``: of two such figures, and ours is to be the same; ``figure``: itself."""
+ClaimKind = Literal["machines", "scenarios", "tests", "figures"]
 
 _NS_A_UNIT = {"us": 1000.0, "count": 1.0}
 PositiveFigure = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
@@ -106,17 +106,22 @@ class ClaimSet(_Document):
     base: str | None = None
     """The ratio is to this machine, in the same scenario ..."""
     scenarios: list[tuple[str, str]] = Field(default_factory=list)
-    """... or to the same machine: of the second scenario to the first one."""
+    """... or to the same machine: of the second scenario to the first one ..."""
+    tests: list[tuple[str, str]] = Field(default_factory=list)
+    """... or of the second test to the first one, in the same scenario. Their rows may hold that ratio and 1, where the
+    publication tells no more: so they are judged by no other rule."""
     means: Words | None = None
     """The title of the ratios' geometric means; without it there are none."""
 
     @property
     def kind(self) -> ClaimKind:
-        return "figures" if self.rule == "figure" else "machines" if self.base is not None else "scenarios"
+        if self.rule == "figure":
+            return "figures"
+        return "machines" if self.base is not None else "tests" if self.tests else "scenarios"
 
     @model_validator(mode="after")
     def _has_its_base(self) -> Self:
-        bases = (self.base is not None) + bool(self.scenarios)
+        bases = (self.base is not None) + bool(self.scenarios) + bool(self.tests)
         if bases != (self.rule != "figure"):
             raise ValueError(f"{self.title!r} is of the rule {self.rule!r} and has {bases} kinds of base")
         if self.means is not None and self.base is None:
@@ -164,6 +169,11 @@ class Published(_Document):
         return [machine.role for machine in self.machines]
 
     @property
+    def paired(self) -> frozenset[str]:
+        """The tests of which only ratios to each other are judged."""
+        return frozenset(name for claims in self.claims for pair in claims.tests for name in pair)
+
+    @property
     def scenarios(self) -> list[str]:
         """The scenarios' names in the publication's order."""
         return list(dict.fromkeys(row.scenario for row in self.rows))
@@ -199,7 +209,14 @@ class Published(_Document):
                     for role in claims.of:
                         yield Claim(row, role, base, role, self.figure(row, role) / self.figure(base, role))
             return
-        for row in self.rows:
+        if claims.kind == "tests":
+            for scenario in self.scenarios:
+                for first, second in claims.tests:
+                    base, row = self.row(scenario, first), self.row(scenario, second)
+                    for role in claims.of:
+                        yield Claim(row, role, base, role, self.figure(row, role) / self.figure(base, role))
+            return
+        for row in (row for row in self.rows if row.test not in self.paired):
             for role in claims.of:
                 figure = self.figure(row, role)
                 if claims.base is None:
@@ -237,6 +254,9 @@ class Published(_Document):
             for role in (*claims.of, *([] if claims.base is None else [claims.base])):
                 if role not in roles:
                     raise ValueError(f"{claims.title!r} names the machine {role!r}, of which there are no figures")
+            for name in (name for pair in claims.tests for name in pair):
+                if name not in tests:
+                    raise ValueError(f"{claims.title!r} names the test {name!r}, of which there are no figures")
             for name in (name for pair in claims.scenarios for name in pair):
                 if name not in self.scenarios:
                     raise ValueError(f"{claims.title!r} names the scenario {name!r}, of which there are no figures")

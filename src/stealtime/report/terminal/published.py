@@ -48,7 +48,7 @@ def _claim_table(comparison: PublishedComparison, group: ClaimGroup) -> Table:
     table.add_column("verdict", no_wrap=True)
     unit = comparison.unit if group.kind == "figures" else None
     for claim in group.claims:
-        subject = [claim.short_name, comparison.test(claim.test).title, *([claim.role] if names_role else [])]
+        subject = [claim.short_name, comparison.title_of(claim), *([claim.role] if names_role else [])]
         table.add_row(*subject, *_cells(claim.judgement, unit, with_tail), style=STYLES[claim.judgement.verdict])
     return table
 

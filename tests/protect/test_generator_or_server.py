@@ -174,7 +174,7 @@ def test_a_campaign_tells_what_a_password_costs_and_what_offered_the_load(tmp_pa
         text=True,
         check=True,
     ).stdout
-    assert "a password costs the server" in shown
+    assert "a registration with a password takes" in shown
     assert "What offered the load, and what was lost around it" in shown
 
 

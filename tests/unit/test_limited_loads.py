@@ -8,6 +8,7 @@ from telephony_cells import GUEST, MS, cell_of, rate, registrations, session_fai
 
 from stealtime.campaigns.file import read_campaign
 from stealtime.report.catalogue.rows import tables_of
+from stealtime.report.plain_table import cell_title
 from stealtime.store.model import Cell
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.studies.telephony.generators.limit import Limit
@@ -146,6 +147,9 @@ def test_cells_with_passwords_and_without_are_told_apart() -> None:
     assert cell_words(own) == "native, UDP, with passwords, 100/s"
     assert cell_words(several) == "native, UDP, with passwords, 100/s, 2 SIPps"
     assert cell_words(other) == "native, UDP, 100/s"
+    stored = Cell(platform="native", scenario="telephony", probe="register", parameters=own.parameters)
+    assert stored.measurement == "register-auth-off-100-udp"
+    assert cell_title("register", own.parameters) == "register auth off 100 udp"
     cells: list[TelephonyFigures] = [own, other]
     assert [any("With passwords:" in note for note in notes(some)) for some in (cells, [other])] == [True, False]
 

@@ -245,7 +245,7 @@ def test_a_rate_that_failed_once_by_the_generator_did_not_fail_twice_by_the_serv
 
     def attempt(rate_per_s: float, duration_s: float) -> Attempt:
         lost = 10 if rate_per_s > 700 else 0
-        by = "none" if not lost else "generator" if next(tries) % 2 else "server"
+        by = "none" if not lost else "server" if next(tries) % 2 else "generator"
         return Attempt(rate_per_s, duration_s, rate_per_s, 1_000, 1_000 - lost, 0, limit=limited(by, rate_per_s, seen))
 
     found = search(attempt, try_s=1, first_per_s=400, most_per_s=20_000, resolution=1.15)

@@ -8,6 +8,7 @@ from telephony_cells import GUEST, MS, cell_of, rate, registrations, session_fai
 
 from stealtime.campaigns.file import read_campaign
 from stealtime.report.catalogue.rows import tables_of
+from stealtime.report.plain_table import cell_title
 from stealtime.store.model import Cell
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.studies.telephony.generators.limit import Limit
@@ -146,13 +147,36 @@ def test_cells_with_passwords_and_without_are_told_apart() -> None:
     assert cell_words(own) == "native, UDP, with passwords, 100/s"
     assert cell_words(several) == "native, UDP, with passwords, 100/s, 2 SIPps"
     assert cell_words(other) == "native, UDP, 100/s"
+    stored = Cell(platform="native", scenario="telephony", probe="register", parameters=own.parameters)
+    assert stored.measurement == "register-auth-off-100-udp"
+    assert cell_title("register", own.parameters) == "register auth off 100 udp"
     cells: list[TelephonyFigures] = [own, other]
-    costs = (
-        "native, UDP, 100/s: a password costs the server 500 µs of CPU a registration (1.50 ms instead of 1.00 ms, "
-        "medians of 1 and 1 trials)."
-    )
-    assert costs in notes(cells)
     assert [any("With passwords:" in note for note in notes(some)) for some in (cells, [other])] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("with_ms", "judged"),
+    [
+        ([600], "by how much is not judged, because there are fewer than 4 repetitions (1)"),
+        ([600, 610, 590, 600], "1.50 times as much (1.47 to 1.53)"),
+        ([300, 610, 400, 401], "no difference is shown (ratio 0.65 to 1.65)"),
+    ],
+)
+def test_what_a_password_costs_is_judged_by_all_repetitions(with_ms: list[int], judged: str) -> None:
+    without_ms = [400, 401, 399, 400][: len(with_ms)]
+    own, base = (
+        cell_of(
+            "native",
+            "register",
+            {**OFF, "rate_per_s": 100, **more},
+            [registrations(server_cpu_ns=one * MS) for one in used],
+        )
+        for more, used in (({"auth": True}, with_ms), ({}, without_ms))
+    )
+    told = [note for note in notes([own, base]) if "instead of" in note]
+    assert len(told) == 1
+    assert told[0].startswith("native, UDP, 100/s: a registration with a password takes 1.")
+    assert told[0].endswith(f"of the server's CPU instead of 1.00 ms: {judged}.")
 
 
 def test_each_phone_has_a_password_of_its_own_and_its_domain() -> None:

@@ -7,7 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from stealtime.report import notation
-from stealtime.vocabulary.quantities import format_duration
+from stealtime.vocabulary.quantities import word_of
 
 INVALID_MARK = "!"
 _UNITS = (("s", 1e9), ("ms", 1e6), ("\N{MICRO SIGN}s", 1e3), ("ns", 1.0))
@@ -17,12 +17,8 @@ _NAMED = 3
 
 def cell_title(probe: str, parameters: Mapping[str, object]) -> str:
     """Name a probe with its parameters but for tables and lists, in a few letters: ``switch 1000``, ``wakeup 1ms``."""
-    words = [
-        format_duration(value) if key.endswith("_ns") and isinstance(value, int) else str(value)
-        for key, value in sorted(parameters.items())
-        if not isinstance(value, list | dict)
-    ]
-    return " ".join([probe, *words])
+    told = [(key, value) for key, value in sorted(parameters.items()) if not isinstance(value, list | dict)]
+    return " ".join([probe, *(word_of(key, value) for key, value in told)])
 
 
 def about(names: Sequence[str], count: int) -> str:

@@ -14,7 +14,7 @@ from stealtime.store.strangers import StrangersRecord
 from stealtime.vocabulary.alignment import Alignment as ClockAlignment
 from stealtime.vocabulary.clock_agreement import ClockAgreement
 from stealtime.vocabulary.findings import Finding
-from stealtime.vocabulary.quantities import format_duration
+from stealtime.vocabulary.quantities import word_of
 from stealtime.vocabulary.readings import Absent, Facts, Model, Reading
 from stealtime.wire.load import LoadOutcome, LoadRequest
 from stealtime.wire.message import TracingOutcome, TrialOutcome
@@ -48,14 +48,8 @@ class Cell(Model):
 
         Tables and lists fit no name: a probe that has such a parameter has another that names it.
         """
-
-        def word(key: str, value: JsonValue) -> str:
-            if isinstance(value, bool):
-                return key if value else f"no {key}"
-            return format_duration(value) if key.endswith("_ns") and isinstance(value, int) else str(value)
-
         told = [(key, value) for key, value in sorted(self.parameters.items()) if not isinstance(value, list | dict)]
-        name = "-".join([self.probe, *(word(key, value) for key, value in told)])
+        name = "-".join([self.probe, *(word_of(key, value) for key, value in told)])
         return f"{name}.traced" if self.traced else name
 
     @property

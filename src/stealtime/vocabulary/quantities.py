@@ -177,3 +177,10 @@ SizeBytes = Annotated[
     _text_schema(BYTES, "256MiB", "3GiB"),
 ]
 """A field that is written ``"256MiB"`` in a file and is bytes in Python."""
+
+
+def word_of(name: str, value: object) -> str:
+    """Write the value of a parameter where its name is not written: what is true or not needs the name."""
+    if isinstance(value, bool):
+        return name if value else f"no {name}"
+    return format_duration(value) if name.endswith("_ns") and isinstance(value, int) else str(value)

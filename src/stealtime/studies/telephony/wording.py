@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from stealtime.report import notation
+from stealtime.report.answer import bare_ratio, times
 from stealtime.report.catalogue.answer import same_but
+from stealtime.report.repetitions import ratio_to
 from stealtime.studies.telephony.calls.recommendation import JudgedCalls, Recommendation, recommend
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.studies.telephony.parameters import ServerParameters
@@ -172,13 +174,21 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
 
 def _costs_of_passwords(cells: Sequence[TelephonyFigures]) -> Iterator[str]:
     """Say how much more CPU a registration with a password takes of a server, where both were measured at one load."""
+    name = "server_cpu_each_ns"
     for own, base in product(cells, cells):
         if not (own.probe == "register" and own.parameters.get("auth") and not base.parameters.get("auth")):
             continue
-        each, without = (cell.figure("server_cpu_each_ns").p50 for cell in (own, base))
-        if same_but(own, base, "auth") and each is not None and without is not None:
-            yield (
-                f"{cell_words(base)}: a password costs the server {notation.duration(each - without, 3)} of CPU a "
-                f"registration ({notation.duration(each, 3)} instead of {notation.duration(without, 3)}, medians of "
-                f"{own.repetitions} and {base.repetitions} trials)."
-            )
+        each, without = (cell.figure(name).p50 for cell in (own, base))
+        if not same_but(own, base, "auth") or each is None or without is None:
+            continue
+        ratio, because = ratio_to(base.figure(name), own.figure(name), same_session=True)
+        if ratio is None:
+            judged = f"by how much is not judged, because {because}"
+        elif ratio.low <= 1 <= ratio.high:
+            judged = f"no difference is shown (ratio {bare_ratio(ratio.low)} to {bare_ratio(ratio.high)})"
+        else:
+            judged = f"{times(ratio.value)} as much ({bare_ratio(ratio.low)} to {bare_ratio(ratio.high)})"
+        yield (
+            f"{cell_words(base)}: a registration with a password takes {notation.duration(each, 3)} of the server's "
+            f"CPU instead of {notation.duration(without, 3)}: {judged}."
+        )

@@ -20,6 +20,7 @@ from stealtime.lab.platforms.cgroup import OUR_FOLDER, CpuHierarchy, clear_group
 from stealtime.lab.platforms.leftovers import is_left_over
 from stealtime.lab.platforms.quotas import group_of
 from stealtime.lab.platforms.share import Share, shares_of_weight
+from stealtime.studies.telephony.appliance.image import Size
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.registrations.enrolment import Enrolment
 from stealtime.studies.telephony.registrations.load import Load, fresh_names, run_load, unknown_users
@@ -56,7 +57,9 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as phone:
 def place() -> Iterator[GuestPlace]:
     """A protected server of two virtual CPUs."""
     with laboratory_or_skip() as laboratory:
-        made = GuestPlace(NamespaceTestbed(laboratory), "state", "net", cpus=2, timing=PATIENT_TIMING)
+        made = GuestPlace(
+            NamespaceTestbed(laboratory), "state", "net", size=Size(cpus=2, registered=2_000), timing=PATIENT_TIMING
+        )
         made.start()
         made.await_ready()
         yield made

@@ -99,7 +99,18 @@ def test_the_time_of_two_busy_vcpus_is_their_sum(place: GuestPlace, tmp_path: Pa
     assert 0 < used.host_ns < elapsed_ns * (os.cpu_count() or 1)
 
 
-async def test_the_host_side_is_weighed_and_virtual_cpus_are_not(place: GuestPlace) -> None:
+@pytest.fixture
+def stranger() -> "Iterator[subprocess.Popen[bytes]]":
+    """A process that nobody here knows of."""
+    process = subprocess.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+async def test_the_host_side_is_weighed_and_virtual_cpus_are_not(
+    place: GuestPlace, stranger: "subprocess.Popen[bytes]"
+) -> None:
     testbed = place.testbed
     assert isinstance(testbed, NamespaceTestbed)
     async with cpu_group("host-side-of-a-test", Share(weight=_WEIGHT)) as group:
@@ -116,8 +127,11 @@ async def test_the_host_side_is_weighed_and_virtual_cpus_are_not(place: GuestPla
         if where.version == 1:
             assert all(is_in for name, is_in in found if not name.startswith("CPU "))
             assert any("qemu" in name for name, _ in found)
-        side.release(testbed.processes())
+        # A daemon starts members: one that nobody knows of yet is in the group, too.
+        (group.path / "cgroup.procs").write_text(str(stranger.pid))
+        side.release()
     assert not group.path.exists()
+    assert stranger.poll() is None
     place.await_protected()
 
 

@@ -122,7 +122,7 @@ class ServerDriver(ReusingDriver[Place, ServerParameters]):
             try:
                 return trial().model_copy(update={"weighed": side.held})
             finally:
-                side.release(self._stage.host_processes())
+                side.release()
 
     @contextmanager
     def _trial_folder(self) -> Iterator[Path]:

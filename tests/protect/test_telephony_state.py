@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from campaign_process import start_run, stored_run
 from counting_guest import PATIENT_TIMING
+from protect_command import STEALTIME
 from two_hosts import laboratory_or_skip
 
 from stealtime.hosts.host_side import HostSide
@@ -185,10 +186,11 @@ def test_a_run_tells_what_protection_costs_with_state(tmp_path: Path) -> None:
     campaign = tmp_path / "state.toml"
     campaign.write_text(CAMPAIGN)
     running = start_run(tmp_path, str(campaign))
-    shown, said = running.communicate(timeout=300)
+    _, said = running.communicate(timeout=300)
     assert running.returncode == 0, said
     assert "2,000 of 2,000 users are registered, after " in said
-    (trial,) = stored_run(tmp_path).measured
+    run = stored_run(tmp_path)
+    (trial,) = run.measured
     seen = trial.result(Registrations)
     assert (seen.acknowledged, seen.unanswered) == (200, 0)
     assert seen.weighed is not None
@@ -200,7 +202,8 @@ def test_a_run_tells_what_protection_costs_with_state(tmp_path: Path) -> None:
     assert 3 < checkpoints.epochs_per_s < 11
     # 200 registrations of more than a kilobyte each.
     assert checkpoints.shipped_bytes > 200_000
-    assert "What protection costs while phones register" in shown
+    shown = subprocess.run([STEALTIME, "show", run.folder, "--all"], capture_output=True, text=True, check=True)
+    assert "What protection costs while phones register" in shown.stdout
     mark = f":{running.pid}:"
     assert not [one for one in (find_hierarchy().root / OUR_FOLDER).glob("*") if mark in one.name]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from campaign_process import start_run, stored_run
 from counting_guest import PATIENT_TIMING
+from protect_command import STEALTIME
 from two_hosts import laboratory_or_skip
 
 from stealtime.hosts.host_side import HostSide
@@ -20,6 +21,7 @@ from stealtime.lab.platforms.cgroup import OUR_FOLDER, CpuHierarchy, clear_group
 from stealtime.lab.platforms.leftovers import is_left_over
 from stealtime.lab.platforms.quotas import group_of
 from stealtime.lab.platforms.share import Share, shares_of_weight
+from stealtime.studies.telephony.appliance.image import Size
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.registrations.enrolment import Enrolment
 from stealtime.studies.telephony.registrations.load import Load, fresh_names, run_load, unknown_users
@@ -56,7 +58,9 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as phone:
 def place() -> Iterator[GuestPlace]:
     """A protected server of two virtual CPUs."""
     with laboratory_or_skip() as laboratory:
-        made = GuestPlace(NamespaceTestbed(laboratory), "state", "net", cpus=2, timing=PATIENT_TIMING)
+        made = GuestPlace(
+            NamespaceTestbed(laboratory), "state", "net", size=Size(cpus=2, registered=2_000), timing=PATIENT_TIMING
+        )
         made.start()
         made.await_ready()
         yield made
@@ -96,7 +100,18 @@ def test_the_time_of_two_busy_vcpus_is_their_sum(place: GuestPlace, tmp_path: Pa
     assert 0 < used.host_ns < elapsed_ns * (os.cpu_count() or 1)
 
 
-async def test_the_host_side_is_weighed_and_virtual_cpus_are_not(place: GuestPlace) -> None:
+@pytest.fixture
+def stranger() -> "Iterator[subprocess.Popen[bytes]]":
+    """A process that nobody here knows of."""
+    process = subprocess.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+async def test_the_host_side_is_weighed_and_virtual_cpus_are_not(
+    place: GuestPlace, stranger: "subprocess.Popen[bytes]"
+) -> None:
     testbed = place.testbed
     assert isinstance(testbed, NamespaceTestbed)
     async with cpu_group("host-side-of-a-test", Share(weight=_WEIGHT)) as group:
@@ -113,8 +128,11 @@ async def test_the_host_side_is_weighed_and_virtual_cpus_are_not(place: GuestPla
         if where.version == 1:
             assert all(is_in for name, is_in in found if not name.startswith("CPU "))
             assert any("qemu" in name for name, _ in found)
-        side.release(testbed.processes())
+        # A daemon starts members: one that nobody knows of yet is in the group, too.
+        (group.path / "cgroup.procs").write_text(str(stranger.pid))
+        side.release()
     assert not group.path.exists()
+    assert stranger.poll() is None
     place.await_protected()
 
 
@@ -168,10 +186,11 @@ def test_a_run_tells_what_protection_costs_with_state(tmp_path: Path) -> None:
     campaign = tmp_path / "state.toml"
     campaign.write_text(CAMPAIGN)
     running = start_run(tmp_path, str(campaign))
-    shown, said = running.communicate(timeout=300)
+    _, said = running.communicate(timeout=300)
     assert running.returncode == 0, said
     assert "2,000 of 2,000 users are registered, after " in said
-    (trial,) = stored_run(tmp_path).measured
+    run = stored_run(tmp_path)
+    (trial,) = run.measured
     seen = trial.result(Registrations)
     assert (seen.acknowledged, seen.unanswered) == (200, 0)
     assert seen.weighed is not None
@@ -183,7 +202,8 @@ def test_a_run_tells_what_protection_costs_with_state(tmp_path: Path) -> None:
     assert 3 < checkpoints.epochs_per_s < 11
     # 200 registrations of more than a kilobyte each.
     assert checkpoints.shipped_bytes > 200_000
-    assert "What protection costs while phones register" in shown
+    shown = subprocess.run([STEALTIME, "show", run.folder, "--all"], capture_output=True, text=True, check=True)
+    assert "What protection costs while phones register" in shown.stdout
     mark = f":{running.pid}:"
     assert not [one for one in (find_hierarchy().root / OUR_FOLDER).glob("*") if mark in one.name]
 

@@ -16,6 +16,8 @@ from stealtime.lab.platforms.failure import CpuGroupError
 from stealtime.lab.platforms.quotas import group_of
 
 _OWN_GROUPS = Path("/proc/self/cgroup")
+_ROUNDS_MAX = 10
+"""Of putting processes out of a group, each of which may have started another one."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,20 @@ class HostSide:
             for tid in times_by_thread_ns(process.pid):
                 _move(tid, (self.outside if tid in process.vcpus else self.group.path) / "tasks")
 
-    def release(self, processes: Iterable[HostProcess]) -> None:
-        """Put all of it out of the group, which can then be removed.
+    def release(self) -> None:
+        """Put out of the group whatever is in it, also what was started by others since; it can then be removed.
 
         Raises:
             CpuGroupError: The kernel refuses.
         """
-        for process in processes:
-            _move(process.pid, self.outside / "cgroup.procs")
+        processes = self.group.path / "cgroup.procs"
+        # One that is just being started by another one may have come in meanwhile.
+        for _ in range(_ROUNDS_MAX):
+            found = processes.read_text().split()
+            if not found:
+                return
+            for pid in found:
+                _move(int(pid), self.outside / "cgroup.procs")
 
 
 def _move(number: int, file: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from stealtime.campaigns.blocking_driver import entered_in_thread, in_thread_on
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.hosts.client import AtAddress, Client, LaboratoryClient
+from stealtime.hosts.guest import ProtectionLostError
 from stealtime.hosts.host_side import HostSide
 from stealtime.hosts.laboratory import Laboratory, refuse_without_root
 from stealtime.hosts.lent_testbed import LentTestbed, lent_testbed, refuse_foreign
@@ -26,6 +27,7 @@ from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.store.results import Result
+from stealtime.studies.telephony.appliance.image import Size
 from stealtime.studies.telephony.parameters import DEFAULT_ADVERTISEMENT_NS, ServerParameters
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, Fronts, laboratory_fronts
 from stealtime.studies.telephony.place.guest import GuestPlace
@@ -93,6 +95,12 @@ class ServerDriver(ReusingDriver[Place, ServerParameters]):
     def stop_kept(self, kept: Place) -> None:
         kept.stop()
 
+    def before_retry(self, error: StealtimeError) -> None:
+        """Take the same server once more, which gets another standby, if to register its users anew would take long."""
+        knows_users = self._enrolment is not None and self._enrolment.users
+        if not (knows_users and isinstance(error, ProtectionLostError)):
+            self.give_up()
+
     def log_tail(self) -> str:
         return "" if self.kept is None else self.kept.log_tail()
 
@@ -114,7 +122,7 @@ class ServerDriver(ReusingDriver[Place, ServerParameters]):
             try:
                 return trial().model_copy(update={"weighed": side.held})
             finally:
-                side.release(self._stage.host_processes())
+                side.release()
 
     @contextmanager
     def _trial_folder(self) -> Iterator[Path]:
@@ -191,17 +199,18 @@ def _places_on(testbed: Testbed, new_fronts: Callable[[], Fronts], new_store: Ca
 
     def new_place(serial: int, wanted: ServerParameters) -> Place:
         # The register remembers the last one of a name.
-        name, interval_ns, cpus = f"sip{serial}", wanted.interval_ns, wanted.cpus
+        name, interval_ns = f"sip{serial}", wanted.interval_ns
+        size = Size(cpus=wanted.cpus, registered=wanted.registered)
         if wanted.primaries is not None:
             # The last one is still to be added.
             first = wanted.primaries - 1
             return TwoStagePlace(
-                testbed, new_fronts(), name, wanted.mode, primaries=first, interval_ns=interval_ns, vcpus=cpus
+                testbed, new_fronts(), name, wanted.mode, primaries=first, interval_ns=interval_ns, vcpus=wanted.cpus
             )
         if wanted.mode == "replicated":
             advertisement_ns = interval_ns or DEFAULT_ADVERTISEMENT_NS
-            return ReplicatedPlace(testbed, name, advertisement_ns=advertisement_ns, store=new_store(), cpus=cpus)
-        return GuestPlace(testbed, name, wanted.mode, interval_ns=interval_ns, roles=wanted.roles, cpus=cpus)
+            return ReplicatedPlace(testbed, name, advertisement_ns=advertisement_ns, store=new_store(), size=size)
+        return GuestPlace(testbed, name, wanted.mode, interval_ns=interval_ns, roles=wanted.roles, size=size)
 
     return new_place
 

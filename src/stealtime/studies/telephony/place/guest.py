@@ -11,7 +11,7 @@ from stealtime.hosts.host import CpuTimes, FaultKind, NotProtectedError
 from stealtime.hosts.testbed import Testbed
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
-from stealtime.studies.telephony.appliance.image import obtain_image
+from stealtime.studies.telephony.appliance.image import USUAL_SIZE, Size, obtain_image
 from stealtime.studies.telephony.appliance.replication import ReplicaConfiguration
 from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.parameters import Mode, Roles
@@ -98,7 +98,7 @@ class GuestPlace(GuestsPlace):
             and of media.
         interval_ns: From one checkpoint to the next; None: the usual one.
         roles: Whether signalling and media share a guest.
-        cpus: How many virtual CPUs each guest has.
+        size: How large each guest is.
         machine: What else is different from the usual machine, as in ``VM.toml``.
 
     Raises:
@@ -113,27 +113,27 @@ class GuestPlace(GuestsPlace):
         *,
         interval_ns: int | None = None,
         roles: Roles = "together",
-        cpus: int = 1,
+        size: Size = USUAL_SIZE,
         **machine: Any,
     ) -> None:
-        super().__init__(testbed, mode, cpus_of_each=cpus)
+        super().__init__(testbed, mode, cpus_of_each=size.cpus)
         self.address = testbed.address(0)
         if roles == "together":
             self.media_address = self.address
-            configurations = [ServerConfiguration(role="both", address=self.address, cpus=cpus)]
+            configurations = [ServerConfiguration(role="both", address=self.address, cpus=size.cpus)]
         else:
             self.media_address = testbed.address(1)
             configurations = [
                 ServerConfiguration(
-                    role="signalling", address=self.address, media_address=self.media_address, cpus=cpus
+                    role="signalling", address=self.address, media_address=self.media_address, cpus=size.cpus
                 ),
-                ServerConfiguration(role="media", address=self.media_address, cpus=cpus),
+                ServerConfiguration(role="media", address=self.media_address, cpus=size.cpus),
             ]
         self.guests = [
             testbed.guest(
                 f"{name}-{configuration.role}",
                 number=number,
-                **{**machine_of(configuration, mode_of(configuration.role, mode), interval_ns), **machine},
+                **{**machine_of(configuration, mode_of(configuration.role, mode), interval_ns, size), **machine},
             )
             for number, configuration in enumerate(configurations)
         ]
@@ -172,7 +172,10 @@ def mode_of(role: Role, mode: Mode) -> str:
 
 
 def machine_of(
-    configuration: ServerConfiguration | ReplicaConfiguration, mode: str, interval_ns: int | None
+    configuration: ServerConfiguration | ReplicaConfiguration,
+    mode: str,
+    interval_ns: int | None,
+    size: Size = USUAL_SIZE,
 ) -> dict[str, Any]:
     """Say what a guest with a server is, and how it is protected, as in ``VM.toml``."""
     image = obtain_image(configuration, KERNEL)
@@ -180,10 +183,10 @@ def machine_of(
     machine: dict[str, Any] = {
         "mode": mode,
         "initramfs": image.initramfs,
-        "vcpus": configuration.cpus,
+        "vcpus": size.cpus,
         # The tree is more than half of the memory, which is all that a tmpfs takes.
         "kernel_arguments": "rootfstype=ramfs",
-        "memory": f"{image.memory_bytes >> 20}MiB",
+        "memory": f"{size.memory_bytes(image) >> 20}MiB",
         "bypass": [{"protocol": "udp", "source_port": f"{first}-{last}"}] if mode == "net+bypass" else [],
     }
     return machine if interval_ns is None else {**machine, "interval": f"{interval_ns}ns"}

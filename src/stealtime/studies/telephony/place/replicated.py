@@ -24,6 +24,7 @@ from stealtime.hosts.process_times import thread_times_ns
 from stealtime.hosts.testbed import Testbed
 from stealtime.lab.image.debian_programs import command_in
 from stealtime.protect.status import MemberStatus
+from stealtime.studies.telephony.appliance.image import USUAL_SIZE, Size
 from stealtime.studies.telephony.appliance.replication import ReplicaConfiguration, store_options
 from stealtime.studies.telephony.appliance.root import REDIS, obtain_root
 from stealtime.studies.telephony.place.answering import await_answer
@@ -53,16 +54,19 @@ class ReplicatedPlace(GuestsPlace):
         name: What the machines' names begin with.
         advertisement_ns: From one VRRP advertisement to the next.
         store: Where the store of calls runs.
-        cpus: How many virtual CPUs each guest has.
+        size: How large each guest is.
 
     Raises:
         UsageError: The hosts have no addresses for two guests and the one that they share.
     """
 
-    def __init__(self, testbed: Testbed, name: str, *, advertisement_ns: int, store: Client, cpus: int = 1) -> None:
-        super().__init__(testbed, "replicated", cpus_of_each=cpus)
+    def __init__(
+        self, testbed: Testbed, name: str, *, advertisement_ns: int, store: Client, size: Size = USUAL_SIZE
+    ) -> None:
+        super().__init__(testbed, "replicated", cpus_of_each=size.cpus)
         self.address = self.media_address = testbed.address(_SHARED)
         self._store_at = store
+        self._size = size
         self._store: psutil.Popen | None = None
         self._log = testbed.folder / "store.log"
         self._own_addresses = (testbed.address(_OWN[0]), testbed.address(_OWN[1]))
@@ -153,9 +157,9 @@ class ReplicatedPlace(GuestsPlace):
             own_addresses=self._own_addresses,
             store=self._store_at.address,
             advertisement_ns=advertisement_ns,
-            cpus=self._cpus_of_each,
+            cpus=self._size.cpus,
         )
-        machine = machine_of(configuration, "off", None)
+        machine = machine_of(configuration, "off", None, self._size)
         return self.testbed.guest(name, number=_OWN[number], home=number, **machine)
 
     def _await_running(self) -> list[MemberStatus]:

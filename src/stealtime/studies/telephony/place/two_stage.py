@@ -12,6 +12,7 @@ from stealtime.hosts.host import FaultKind, NotProtectedError
 from stealtime.hosts.namespace_testbed import ALL_HOSTS
 from stealtime.hosts.testbed import Testbed
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
+from stealtime.studies.telephony.appliance.image import Size
 from stealtime.studies.telephony.parameters import Mode
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.fronts import Fronts
@@ -146,13 +147,11 @@ class TwoStagePlace(GuestsPlace):
     def _begin_primary(self) -> Guest:
         number = len(self.guests)
         address = self.testbed.address(number)
+        size = Size(cpus=self._cpus_of_each)
         configuration = ServerConfiguration(
-            role="both",
-            address=address,
-            cpus=self._cpus_of_each,
-            fronts=tuple(self.fronts.addresses.values()),
+            role="both", address=address, cpus=size.cpus, fronts=tuple(self.fronts.addresses.values())
         )
-        machine = {**machine_of(configuration, self.mode, self._interval_ns), **self._machine}
+        machine = {**machine_of(configuration, self.mode, self._interval_ns, size), **self._machine}
         name = f"{self._name}-{self._beginnings}-{number}"
         guest = self.testbed.guest(name, number=number, home=_HOMES[number], **machine)
         guest.start()

@@ -43,7 +43,7 @@ class Enrolment:
     def __init__(self, place: Place, users: int) -> None:
         self._place = place
         self._load = Load(transport="tcp-one", rate_per_s=_OFFERED_PER_S, count=max(1, users), names=_NAMES)
-        self._users = users
+        self.users = users
         self._serials = count(1)
         self._registered_at_s: float | None = None
 
@@ -56,7 +56,7 @@ class Enrolment:
         Raises:
             StealtimeError: It does not take all of them, or has forgotten some.
         """
-        if not self._users:
+        if not self.users:
             return
         is_fresh = self._registered_at_s is not None and time.monotonic() - self._registered_at_s < _RENEWED_AFTER_S
         if not is_fresh:
@@ -67,7 +67,7 @@ class Enrolment:
                 tell(f"{done:,} of {len(users):,} users are registered, after {time.monotonic() - began_s:.0f} s")
             # Those who were first expire first.
             self._registered_at_s = began_s
-        asked = some_of(self._users)
+        asked = some_of(self.users)
         if forgotten := unknown_users(self._place.client, self._place.address, asked, folder / self._next("known")):
             raise StealtimeError(
                 f"of {len(asked)} registered users that the server was asked for it does not know {len(forgotten)}, "
@@ -84,15 +84,20 @@ class Enrolment:
                 at_once=_AT_ONCE,
                 limit_s=len(left) / _SLOWEST_PER_S,
             )
-            registered = finish_load(start_sipp(self._place.client, order, folder / self._next("enrolled")))
+            try:
+                registered = finish_load(start_sipp(self._place.client, order, folder / self._next("enrolled")))
+            except StealtimeError as error:
+                # As where the server has ended, and is started again.
+                said = error.message
+                continue
             left = [user for user in left if user not in registered.answered_ns]
             if not left:
                 return
             said = registered.finished.said
         raise StealtimeError(
             f"of {len(users):,} users who were to be registered before the load the server did not take {len(left):,}, "
-            f"such as {left[0]}; SIPp says: {said}",
-            hint="its memory may be full: give fewer as `registered`",
+            f"such as {left[0]}: {said}",
+            hint="was its memory full (what it wrote is in the log of the trial)? Give fewer as `registered`",
         )
 
     def _next(self, what: str) -> str:

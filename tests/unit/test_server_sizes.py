@@ -24,6 +24,8 @@ from stealtime.report.catalogue.rows import tables_of
 from stealtime.store.model import PlatformRecord
 from stealtime.studies.telephony import wording
 from stealtime.studies.telephony.appliance.configuration import SHARED_MEMORY_BYTES, ServerConfiguration
+from stealtime.studies.telephony.appliance.image import Image, Size
+from stealtime.studies.telephony.appliance.root import Root
 from stealtime.studies.telephony.lengths import REGISTERED_MAX
 from stealtime.studies.telephony.loads import RegisterParameters
 from stealtime.studies.telephony.registrations.enrolment import some_of
@@ -74,6 +76,14 @@ def test_what_no_server_can_have_is_refused(line: str, words: str) -> None:
 def test_as_many_users_as_may_be_asked_for_fit_into_a_guest() -> None:
     # 64 MiB were seen to be full at 56,000.
     assert REGISTERED_MAX * (64 << 20) / 56_000 < 0.7 * SHARED_MEMORY_BYTES
+
+
+def test_a_guest_has_memory_for_its_users_and_workers_and_the_usual_one_what_it_had() -> None:
+    image = Image(Path("initramfs"), 384 << 20, Root("both", Path("tree"), "key", {}))
+    assert Size().memory_bytes(image) == 384 << 20
+    # With 384 MiB the kernel of a guest of two killed Kamailio when it knew 97,000 users, of 1.2 KiB each.
+    assert Size(cpus=2, registered=100_000).memory_bytes(image) > (384 << 20) + 1.5 * 100_000 * 1_200
+    assert Size(registered=100_000).memory_bytes(image) > Size(registered=10_000).memory_bytes(image)
 
 
 def test_the_time_of_registering_them_is_planned() -> None:

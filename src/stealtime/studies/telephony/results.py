@@ -215,7 +215,7 @@ class PrimaryUsers(Model):
     late: int
     """Users whose acknowledgement took so long that a phone sends again meanwhile (RFC 3261, T1), over UDP at least."""
     runs_on: str | None = None
-    """The host where its guest ran afterwards; None: on none or several, or an older run."""
+    """The host where its guest ran when all phones were done; None: on none or several, or an older run."""
 
 
 class FrontLost(Model):

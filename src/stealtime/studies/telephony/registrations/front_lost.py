@@ -42,7 +42,8 @@ def lose_front(led: Led, kind: FaultKind, timer_f_ns: int, folder: Path, check: 
         kind: How it is lost.
         timer_f_ns: How long a phone waits for an answer of a front.
         folder: For their files, made here.
-        check: Is called just before the front is lost; it raises where that is not to be.
+        check: Is called just before the front is lost, and when all phones are done; it raises where something else
+            was lost meanwhile.
 
     Raises:
         StealtimeError: No phone has it for its own, or the front does not come up again.
@@ -59,6 +60,7 @@ def lose_front(led: Led, kind: FaultKind, timer_f_ns: int, folder: Path, check: 
         check()
         struck_ns = fronts.lose(LOST_FRONT, kind)
         turned = Turned(phones.wait())
+        check()
     finally:
         phones.end()
         fronts.revive(LOST_FRONT)

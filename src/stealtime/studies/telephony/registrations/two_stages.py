@@ -56,6 +56,8 @@ class _Asked:
     """Users that are not known by way of another front."""
     owners: Sequence[Sequence[str]]
     """The users that each primary knows."""
+    homes: Sequence[str | None]
+    """Where the guest of each ran when all phones were done."""
 
 
 def fail_over_of_several(
@@ -93,9 +95,9 @@ def _lose_hosts(led: Led, wanted: TwoStageFailoverParameters, added: PrimaryAdde
     finally:
         for sipp in running:
             sipp.end()
-    acknowledged = sorted(answers.answered_ns)
+    homes, acknowledged = _homes(place), sorted(answers.answered_ns)
     lost = led.unknown(acknowledged, folder / "asked")
-    asked = _Asked(led, answers, fault.struck_ns, added, lost, _owners(place, acknowledged, folder))
+    asked = _Asked(led, answers, fault.struck_ns, added, lost, _owners(place, acknowledged, folder), homes)
     died = asked.owners[: primaries_lost(wanted.victim, len(asked.owners))]
     own = {user for users in died for user in users}
     told = told_of(fault, [answers.answered_ns[user] for user in own])
@@ -109,10 +111,10 @@ def _lose_a_front(led: Led, wanted: TwoStageFailoverParameters, added: PrimaryAd
     seen = lose_front(
         led, wanted.fault, wanted.timer_f_ns, folder / "load", lambda: place.check_protected(active, from_ns)
     )
-    acknowledged = sorted(seen.answers.answered_ns)
+    homes, acknowledged = _homes(place), sorted(seen.answers.answered_ns)
     # Through the front that was lost, too, which is there again: it knows nothing of before.
     lost = led.unknown(acknowledged, folder / "asked", seen.turned.answered_by)
-    asked = _Asked(led, seen.answers, seen.struck_ns, added, lost, _owners(place, acknowledged, folder))
+    asked = _Asked(led, seen.answers, seen.struck_ns, added, lost, _owners(place, acknowledged, folder), homes)
     times = [at_ns for user, at_ns in seen.answers.answered_ns.items() if user in seen.own]
     told = {
         "host": seen.front.name,
@@ -190,6 +192,12 @@ def _owners(place: TwoStagePlace, users: Sequence[str], folder: Path) -> list[li
     return known
 
 
+def _homes(place: TwoStagePlace) -> list[str | None]:
+    """Give where the guest of each primary runs; None where it runs on none or several hosts."""
+    members = [guest.running_members() for guest in place.guests]
+    return [each[0].host if len(each) == 1 else None for each in members]
+
+
 def _result(
     asked: _Asked, wanted: TwoStageFailoverParameters, own: Collection[str], told: Mapping[str, Any]
 ) -> TwoStageFailover:
@@ -211,7 +219,6 @@ def _result(
 
     def seen_of(number: int, guest: Guest, users: Sequence[str]) -> PrimaryUsers:
         times = [answered[user] for user in users]
-        members = guest.running_members()
         return PrimaryUsers(
             host=guest.home,
             users=len(users),
@@ -219,7 +226,7 @@ def _result(
             # Whose users they are nobody can say; those of the primaries that went on were answered.
             silence_ns=silence_ns(times, unanswered_ns if number < died else [], asked.struck_ns),
             late=sum(answered[user] - sent[user] >= _LATE_NS for user in users),
-            runs_on=members[0].host if len(members) == 1 else None,
+            runs_on=asked.homes[number],
         )
 
     return TwoStageFailover(

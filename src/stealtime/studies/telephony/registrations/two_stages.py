@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stealtime.hosts.guest import Guest
 from stealtime.studies.telephony.loads import TwoStageFailoverParameters
 from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
@@ -56,8 +55,10 @@ class _Asked:
     """Users that are not known by way of another front."""
     owners: Sequence[Sequence[str]]
     """The users that each primary knows."""
+    before: Sequence[str]
+    """Where the guest of each ran before the fault: a crowded host may have lost one earlier."""
     homes: Sequence[str | None]
-    """Where the guest of each ran when all phones were done."""
+    """The same when all phones were done; None: on none or several."""
 
 
 def fail_over_of_several(
@@ -97,7 +98,8 @@ def _lose_hosts(led: Led, wanted: TwoStageFailoverParameters, added: PrimaryAdde
             sipp.end()
     homes, acknowledged = _homes(place), sorted(answers.answered_ns)
     lost = led.unknown(acknowledged, folder / "asked")
-    asked = _Asked(led, answers, fault.struck_ns, added, lost, _owners(place, acknowledged, folder), homes)
+    owners, before = _owners(place, acknowledged, folder), [one.host for one in active]
+    asked = _Asked(led, answers, fault.struck_ns, added, lost, owners, before, homes)
     died = asked.owners[: primaries_lost(wanted.victim, len(asked.owners))]
     own = {user for users in died for user in users}
     told = told_of(fault, [answers.answered_ns[user] for user in own])
@@ -114,7 +116,8 @@ def _lose_a_front(led: Led, wanted: TwoStageFailoverParameters, added: PrimaryAd
     homes, acknowledged = _homes(place), sorted(seen.answers.answered_ns)
     # Through the front that was lost, too, which is there again: it knows nothing of before.
     lost = led.unknown(acknowledged, folder / "asked", seen.turned.answered_by)
-    asked = _Asked(led, seen.answers, seen.struck_ns, added, lost, _owners(place, acknowledged, folder), homes)
+    owners, before = _owners(place, acknowledged, folder), [one.host for one in active]
+    asked = _Asked(led, seen.answers, seen.struck_ns, added, lost, owners, before, homes)
     times = [at_ns for user, at_ns in seen.answers.answered_ns.items() if user in seen.own]
     told = {
         "host": seen.front.name,
@@ -217,10 +220,10 @@ def _result(
     for front in led.fronts:
         fronts[front.name] = fronts.get(front.name, 0) + len(front.phones)
 
-    def seen_of(number: int, guest: Guest, users: Sequence[str]) -> PrimaryUsers:
+    def seen_of(number: int, users: Sequence[str]) -> PrimaryUsers:
         times = [answered[user] for user in users]
         return PrimaryUsers(
-            host=guest.home,
+            host=asked.before[number],
             users=len(users),
             silence_before_ns=longest_gap_ns(times, asked.struck_ns),
             # Whose users they are nobody can say; those of the primaries that went on were answered.
@@ -242,10 +245,7 @@ def _result(
         unanswered=len(unanswered_ns),
         retransmissions=answers.retransmissions,
         connections_failed=answers.connections_failed,
-        primaries=[
-            seen_of(number, guest, users)
-            for number, (guest, users) in enumerate(zip(led.place.guests, asked.owners, strict=True))
-        ],
+        primaries=[seen_of(number, users) for number, users in enumerate(asked.owners)],
         added=asked.added,
         others_over_time=None if died == len(asked.owners) else over_time(others, asked.struck_ns),
     )

@@ -209,7 +209,7 @@ def test_phones_of_a_lost_front_turn_to_the_other_one_as_on_the_wire(
     assert 0 < front.turned < front.phones
     # What was asked of it after the fault it never answered, and its phones went to the other one after just that.
     firsts = [one.attempts for one in turned.done if one.attempts[0].address == lost]
-    late = [attempts for attempts in firsts if attempts[0].sent_ns > seen.struck_ns]
+    late = [attempts for attempts in firsts if attempts[0].sent_ns > seen.lost_ns]
     assert late
     outcomes = {tuple((one.address, one.outcome) for one in attempts) for attempts in late}
     assert outcomes == {((lost, "undelivered" if kind == "killed" else "timed out"), (other, "answered"))}

@@ -273,7 +273,7 @@ class TwoStageFailover(_FailedOver):
     kind: Literal["two-stage-failover"] = "two-stage-failover"
     victim: StageVictim = "primary"
     lost_within_ns: int = 0
-    """Where several hosts were lost: how long after the first one the last one was."""
+    """Where several hosts, or the processes of a front, were lost: how long after the first one the last one was."""
     front: FrontLost | None = None
     """Where a front was lost."""
     seed: int

@@ -128,8 +128,8 @@ class Fronts:
         self._tell(destinations(after, other=before), after_each)
         self._primaries.append(primary)
 
-    def lose(self, node: str, kind: FaultKind) -> int:
-        """Have a front be lost; give when, in nanoseconds of the monotonic clock.
+    def lose(self, node: str, kind: FaultKind) -> tuple[int, int]:
+        """Have a front be lost; give when that began, and when all of it was, in nanoseconds of the monotonic clock.
 
         Args:
             node: Which.
@@ -146,7 +146,7 @@ class Fronts:
             self._servers[node].freeze()
         else:
             self._servers[node].stop()
-        return struck_ns
+        return struck_ns, time.monotonic_ns()
 
     def revive(self, node: str) -> None:
         """Start a front anew that was lost; it deals users as before. Waits until it answers.

@@ -27,6 +27,8 @@ class FrontSeen:
     """What phones saw of a front that was lost."""
 
     struck_ns: int
+    lost_ns: int
+    """When all its processes were gone, or stood still: some may have answered until then."""
     own: frozenset[str]
     """The users whose front it was."""
     answers: Answers
@@ -58,7 +60,7 @@ def lose_front(led: Led, kind: FaultKind, timer_f_ns: int, folder: Path, check: 
         await_first_answer(phones)
         time.sleep(led.load.duration_s / 2)
         check()
-        struck_ns = fronts.lose(LOST_FRONT, kind)
+        struck_ns, lost_ns = fronts.lose(LOST_FRONT, kind)
         turned = Turned(phones.wait())
         check()
     finally:
@@ -66,7 +68,8 @@ def lose_front(led: Led, kind: FaultKind, timer_f_ns: int, folder: Path, check: 
         fronts.revive(LOST_FRONT)
     addresses = list(fronts.addresses.values())
     answers = Answers.of_turned(turned, addresses, is_over_tcp=led.load.transport != "udp")
-    return FrontSeen(struck_ns, own, answers, turned, front_lost(turned, own, address, struck_ns, timer_f_ns))
+    front = front_lost(turned, own, address, struck_ns, timer_f_ns)
+    return FrontSeen(struck_ns, lost_ns, own, answers, turned, front)
 
 
 def front_lost(turned: Turned, own: frozenset[str], address: str, struck_ns: int, timer_f_ns: int) -> FrontLost:

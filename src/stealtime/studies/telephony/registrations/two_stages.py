@@ -126,6 +126,7 @@ def _lose_a_front(led: Led, wanted: TwoStageFailoverParameters, added: PrimaryAd
         "fault_to_answer_ns": first_answer_ns(times, seen.struck_ns, seen.struck_ns),
         "over_time": over_time(times, seen.struck_ns),
         "front": seen.front,
+        "lost_within_ns": seen.lost_ns - seen.struck_ns,
     }
     return _result(asked, wanted, seen.own, told)
 

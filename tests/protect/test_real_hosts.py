@@ -90,6 +90,8 @@ def test_a_campaign_is_measured_on_hosts_over_ssh(machines: MachinesOverSsh, tmp
     # The moments are told by other clocks, which are the same one in truth.
     error_ns = failed_over.clock_error_ns
     assert error_ns > 0
+    assert failed_over.fault_to_detection_ns is not None
+    assert failed_over.fault_to_running_ns is not None
     assert -error_ns < failed_over.fault_to_detection_ns < failed_over.fault_to_running_ns + error_ns
     assert failed_over.fault_to_answer_ns is not None
     assert failed_over.fault_to_running_ns < failed_over.fault_to_answer_ns + error_ns

@@ -58,6 +58,8 @@ def test_no_acknowledged_registration_is_lost_with_its_host(tmp_path: Path) -> N
         assert (seen.lost, seen.lost_users, seen.unanswered) == (0, [], 0), name
         # The fault fell into the load.
         assert 0 < seen.acknowledged_before < seen.acknowledged == seen.sent == seen.users == 200, name
+        assert seen.fault_to_detection_ns is not None
+        assert seen.fault_to_running_ns is not None
         assert 0 < seen.fault_to_detection_ns < seen.fault_to_running_ns, name
         assert seen.fault_to_answer_ns is not None
         assert seen.silence_ns is not None

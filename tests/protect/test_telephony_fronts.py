@@ -6,21 +6,29 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from typing import cast
 
 import bare_calls
 import pytest
+from sip_capture import Capture
+from truth import some_of
 
 from stealtime.hosts.client import LaboratoryClient
+from stealtime.hosts.host import FaultKind
 from stealtime.hosts.laboratory import CLIENT, Laboratory
 from stealtime.hosts.namespace_testbed import HOSTS
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.names import DOMAIN
 from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, NAMES_NODE, laboratory_fronts
+from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, FRONT_NODES, NAMES_NODE, laboratory_fronts
 from stealtime.studies.telephony.place.location import locate
 from stealtime.studies.telephony.place.native_server import NativeServer
+from stealtime.studies.telephony.place.two_stage import TwoStagePlace
+from stealtime.studies.telephony.registrations.front_lost import lose_front
+from stealtime.studies.telephony.registrations.led import Led
 from stealtime.studies.telephony.registrations.load import Load, finish_load, registering, unknown_users
 from stealtime.studies.telephony.sipp.program import start_sipp, widen_ports
 from stealtime.vocabulary.errors import StealtimeError
@@ -33,6 +41,9 @@ pytestmark = [
 
 PRIMARIES = ("primary1", "primary2", "primary3")
 PHONES = 60
+TRANSPORTS: tuple[Transport, ...] = ("udp", "tcp-one", "tcp-each")
+TIMER_F_NS = 1_200_000_000
+"""Of phones whose front is lost: after their first two repetitions."""
 
 
 class Stages:
@@ -122,7 +133,7 @@ def test_a_domain_that_the_name_server_does_not_have_and_a_dead_name_server_are_
         locate(stages.client, address, DOMAIN, phones=1)
 
 
-@pytest.mark.parametrize("transport", ["udp", "tcp-one", "tcp-each"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_the_primaries_share_the_users_and_every_front_finds_all_of_them(stages: Stages, transport: Transport) -> None:
     users = stages.register("front1", "u", transport)
     assert len(users) == PHONES
@@ -180,6 +191,39 @@ def test_calls_find_users_who_are_still_at_their_old_primary(stages: Stages) -> 
         assert one.given_up[2].startswith("487 "), user
         assert one.answered == ["ACK", "BYE", "200 OK"], user
     assert bare_calls.invite(stages.laboratory, front, "nobody").startswith("404 ")
+
+
+@pytest.mark.parametrize(
+    ("transport", "kind"), some_of(product(TRANSPORTS, ("killed", "silent")), ("udp", "killed"), ("udp", "silent"))
+)
+def test_phones_of_a_lost_front_turn_to_the_other_one_as_on_the_wire(
+    stages: Stages, tmp_path: Path, transport: Transport, kind: FaultKind
+) -> None:
+    load = Load(transport=transport, rate_per_s=100, count=200, names="turning")
+    led = Led.by_names(cast(TwoStagePlace, stages), load)
+    with Capture(stages.laboratory) as capture:
+        seen = lose_front(led, kind, TIMER_F_NS, tmp_path / "phones", lambda: None)
+    front, turned = seen.front, seen.turned
+    lost, other = (stages.fronts.addresses[name] for name in FRONT_NODES)
+    assert (len(turned.answered_ns), front.phones) == (load.count, len(seen.own))
+    assert 0 < front.turned < front.phones
+    # What was asked of it after the fault it never answered, and its phones went to the other one after just that.
+    firsts = [one.attempts for one in turned.done if one.attempts[0].address == lost]
+    late = [attempts for attempts in firsts if attempts[0].sent_ns > seen.lost_ns]
+    assert late
+    outcomes = {tuple((one.address, one.outcome) for one in attempts) for attempts in late}
+    assert outcomes == {((lost, "undelivered" if kind == "killed" else "timed out"), (other, "answered"))}
+    if kind == "killed":
+        assert front.undelivered == front.turned
+    else:
+        assert front.timed_out == front.turned
+        assert min(turned.turned_ns(lost).values()) >= TIMER_F_NS
+    # The front is there again, and finds every user at its primary.
+    assert stages.unknown_to_fronts(sorted(turned.answered_ns)) == set()
+    if transport == "udp":
+        requests = sum(1 + one.sent_again for phone in turned.done for one in phone.attempts)
+        assert capture.dropped == 0
+        assert (capture.counts["REGISTER"], capture.counts["200 REGISTER"]) == (requests, load.count)
 
 
 def test_a_phone_cannot_say_where_a_user_is(stages: Stages) -> None:

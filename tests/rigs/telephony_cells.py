@@ -13,6 +13,7 @@ from stealtime.store.run import Trial
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.studies.telephony.results import (
     AnswersOverTime,
+    FrontLost,
     PrimaryAdded,
     PrimaryUsers,
     RateAttempt,
@@ -22,6 +23,7 @@ from stealtime.studies.telephony.results import (
     ResponseTimes,
     SessionFailover,
     TwoStageFailover,
+    Unprotected,
 )
 from stealtime.studies.telephony.study import STUDY
 
@@ -121,6 +123,34 @@ def two_stage_failover(**changes: Any) -> TwoStageFailover:
     return TwoStageFailover(**{**values, **changes})
 
 
+def standby_loss(**changes: Any) -> RegistrationFailover:
+    """Phones hear nothing for 150 ms, while the server looks after its standby; it has none for 900 ms."""
+    values: dict[str, Any] = {
+        "victim": "standby", "host": "b", "silence_ns": 150 * MS, "silence_before_ns": 104 * MS,
+        "longest_ns": 190 * MS, "fault_to_detection_ns": None, "fault_to_running_ns": None,
+        "fault_to_answer_ns": 40 * MS,
+        "unprotected": Unprotected(
+            fault_to_noticed_ns=2 * MS, fault_to_alone_ns=20 * MS, fault_to_protected_ns=900 * MS,
+            fault_to_back_ns=None,
+        ),
+    }  # fmt: skip
+    return failover(**{**values, **changes})
+
+
+def front_loss(**changes: Any) -> TwoStageFailover:
+    """Of the 220 phones of a front 110 turn, the last of them after 560 ms; nobody is lost."""
+    front = FrontLost(
+        name="front1", timer_f_ns=32_000 * MS, phones=220, turned=110, undelivered=110, timed_out=0,
+        longest_wait_ns=560 * MS, median_wait_ns=60 * MS, silence_ns=120 * MS, others_silence_ns=105 * MS,
+        others_silence_before_ns=103 * MS, offered_per_s=199.0,
+    )  # fmt: skip
+    values: dict[str, Any] = {
+        "victim": "front", "host": "front1", "front": front, "fault_to_detection_ns": None,
+        "fault_to_running_ns": None, "fault_to_answer_ns": 50 * MS,
+    }  # fmt: skip
+    return two_stage_failover(**{**values, **changes})
+
+
 def rate(rate_per_s: float, *, is_bounded: bool = True) -> RegistrationRate:
     """One attempt, which was borne."""
     attempt = RateAttempt(
@@ -150,6 +180,10 @@ def some_cells() -> list[TelephonyFigures]:
             failover(
                 lost=6, lost_users=["phone9-000197"], silence_ns=None, fault_to_answer_ns=None, unanswered=40,
             )
+        ]),
+        cell_of(GUEST, "register-failover", {**net, "victim": "standby", "rate_per_s": 200}, [standby_loss()]),
+        cell_of(GUEST, "two-stage-failover", {**net, "primaries": 3, "victim": "front", "rate_per_s": 200}, [
+            front_loss()
         ]),
         cell_of(GUEST, "two-stage-failover", {**net, "primaries": 3, "rate_per_s": 200}, [two_stage_failover()]),
     ]  # fmt: skip

@@ -368,6 +368,24 @@ def test_telephony_says_what_was_lost_first_of_all_kinds_that_lost_something() -
     assert quiet.sentence == "the most registrations a second without a failure: native 12,800/s"
 
 
+def test_telephony_says_what_else_was_lost_and_how_it_went_on_without() -> None:
+    def said(probe: str, victim: str, result: Any) -> str:
+        return answer_of([telephony_cells.cell_of(GUEST, probe, {**NET, "victim": victim}, [result])]).sentence
+
+    assert said("register-failover", "standby", telephony_cells.standby_loss()) == (
+        "Host of the standby lost (qemu-tcg-paravirt net every 100ms, its standby): 0 of 400 registrations lost, no "
+        "phone was answered for 150 ms, the server was not protected for 900 ms"
+    )
+    assert said("two-stage-failover", "front", telephony_cells.front_loss()) == (
+        "A front lost (qemu-tcg-paravirt net every 100ms, a front): 0 of 400 registrations lost, no phone of it was "
+        "answered for 120 ms, 110 of the 220 phones of this front turned to the other one, after 560 ms at most"
+    )
+    early = telephony_cells.standby_loss(silence_ns=None, fault_to_answer_ns=None)
+    assert "all phones had registered before the fault" in said("register-failover", "standby", early)
+    all_at_once = telephony_cells.two_stage_failover(victim="all-primaries", others_over_time=None)
+    assert said("two-stage-failover", "all-primaries", all_at_once).startswith("Hosts of all primaries lost at once (")
+
+
 def protection_cell(probe: str, parameters: dict[str, Any], results: list[Any]) -> CellFigures:
     cell = Cell(platform=GUEST, scenario="protected", probe=probe, parameters=parameters, traced=False)
     records = [

@@ -1,12 +1,14 @@
 """A guest on hosts whose clocks are not ours: what becomes of the moments that they tell."""
 
+from threading import Barrier
 from typing import Any, cast
 
 import pytest
 
 from stealtime.hosts.clock_offset import ClockOffset, Moment
 from stealtime.hosts.guest import Guest, ProtectionLostError, lose_host
-from stealtime.hosts.host import Seen
+from stealtime.hosts.host import NotProtectedError, Seen
+from stealtime.hosts.standby_loss import lapse_after, lose_standby
 from stealtime.hosts.waiting import Waiting
 from stealtime.protect.status import MemberStatus
 from stealtime.vocabulary.errors import StealtimeError
@@ -104,3 +106,61 @@ def test_its_end_is_told_where_nobody_has_it_any_more() -> None:
     assert guest(first, FarHost("b", member("b", "standby"))).members()
     with pytest.raises(StealtimeError, match="the member ended"):
         guest(first, FarHost("b", None)).members()
+
+
+class Backing(FarHost):
+    """A host whose standby is struck."""
+
+    def die(self, _vm: str, pid: int, kind: str) -> int:
+        assert (pid, kind) == (8, "silent")
+        return AHEAD_NS + 100 * MS
+
+
+def entered(state: str, at_ms: int, pid: int = 7) -> dict[str, Any]:
+    return {"event": "state", "state": state, "pid": pid, "monotonic_ns": AHEAD_NS + at_ms * MS}
+
+
+def test_a_guest_that_lost_its_standby_is_not_protected_until_its_active_member_says_so_again() -> None:
+    active, standby = member("a", "active"), member("b", "standby")
+    # Of before the fault, of another life, then what came after it.
+    states = [
+        entered("Protected", 20), entered("Unprotected", 300, pid=6), entered("Reclaiming", 240),
+        entered("Unprotected", 260), entered("Syncing", 900), entered("Protected", 1_900), entered("Protected", 2_500),
+    ]  # fmt: skip
+    backed = guest(FarHost("a", active, *states), Backing("b", standby))
+    loss = lose_standby([backed], [active], "silent")
+    assert (loss.struck, loss.host, loss.pids) == (Moment(100 * MS, ERROR_NS), "b", frozenset({8}))
+    lapse = lapse_after([backed], [active], loss)
+    assert (lapse.noticed_ns, lapse.alone_ns, lapse.protected_ns) == (240 * MS, 260 * MS, 1_900 * MS)
+    assert lapse.error_ns == 2 * ERROR_NS
+    silences = ((states[:2], "was not protected any more"), (states[:3], "was alone"), (states[:5], "protected again"))
+    for said, complaint in silences:
+        with pytest.raises(StealtimeError, match=complaint):
+            lapse_after([guest(FarHost("a", active, *said), Backing("b", standby))], [active], loss)
+
+
+def test_a_guest_without_a_standby_has_none_to_lose() -> None:
+    active = member("a", "active")
+    for other in (None, member("b", "standby", protected=False)):
+        with pytest.raises(NotProtectedError, match="had no standby"):
+            lose_standby([guest(FarHost("a", active), FarHost("b", other))], [active], "killed")
+
+
+def test_hosts_of_several_guests_are_lost_at_once_and_the_last_guest_counts() -> None:
+    both = Barrier(2, timeout=10)
+
+    class Meeting(FarHost):
+        """Is struck only while another one is."""
+
+        def die(self, _vm: str, pid: int, _kind: str) -> int:
+            both.wait()
+            return AHEAD_NS + (100 if pid == 7 else 104) * MS
+
+    guests, active = [], []
+    for name, pid, runs_ms in (("a", 7, 180), ("c", 9, 230)):
+        there = FarHost("b", member("b", "solo", resume_ns=9 * MS), went_on(runs_ms))
+        active.append(member(name, "active").model_copy(update={"pid": pid}))
+        guests.append(guest(Meeting(name, active[-1]), there))
+    fault = lose_host(guests, active, "b", "killed")
+    assert (fault.struck_ns, fault.apart_ns, fault.running_ns) == (100 * MS, 4 * MS, 230 * MS)
+    assert (fault.died, fault.survived) == ("a, c", "b")

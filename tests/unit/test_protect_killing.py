@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from stealtime.hosts.killing import freeze_protected, kill_protected, last_state
+from stealtime.hosts.killing import freeze_protected, kill_protected, last_state, was_protected
 from stealtime.hosts.waiting import poll
 from stealtime.protect.state import State
 
@@ -74,3 +74,6 @@ def test_the_last_state_of_this_life_counts_also_where_the_log_was_put_aside(tmp
     assert last_state(folder, 7) == "Protected"
     folder.events.write_text(line(7, "state", state="Syncing"))
     assert last_state(folder, 7) == "Syncing"
+    assert not was_protected(folder, 7)
+    # A standby writes no states.
+    assert was_protected(folder, 8)

@@ -4,9 +4,10 @@ import socket
 
 import pytest
 from pydantic import ValidationError
-from telephony_cells import MS, session_failover
+from telephony_cells import GUEST, MS, cell_of, session_failover
 
 from stealtime.hosts.client import LocalClient
+from stealtime.report.catalogue.rows import tables_of
 from stealtime.studies.telephony.answer import _FAILOVERS
 from stealtime.studies.telephony.calls import relay_ports
 from stealtime.studies.telephony.calls.outcomes import Outcome, sessions_of
@@ -14,8 +15,10 @@ from stealtime.studies.telephony.calls.relay_ports import open_ports
 from stealtime.studies.telephony.catalogue import CATALOGUE
 from stealtime.studies.telephony.limits import limits
 from stealtime.studies.telephony.loads import CallFailoverParameters
-from stealtime.studies.telephony.probes import CallFailoverCells
+from stealtime.studies.telephony.probes import CallFailoverCells, SessionFailoverCells
+from stealtime.studies.telephony.results import Unprotected
 from stealtime.studies.telephony.sipp.log import LoggedMessage
+from stealtime.studies.telephony.study import STUDY
 
 RELAY = "10.77.1.100:30000"
 
@@ -101,3 +104,31 @@ def test_what_was_left_half_open_is_told_and_counted() -> None:
     assert unjudged.startswith("which ports the relay leaves open is not judged: ")
     assert probe.value("leaked_ports", session_failover(leaked_ports=None)) is None
     assert "session-failover" in _FAILOVERS
+
+
+def test_sessions_of_a_server_that_lost_its_standby_are_told_apart() -> None:
+    lapse = Unprotected(
+        fault_to_noticed_ns=MS, fault_to_alone_ns=9 * MS, fault_to_protected_ns=700 * MS, fault_to_back_ns=None
+    )
+    lost = session_failover(victim="standby", unprotected=lapse, fault_to_detection_ns=None, fault_to_running_ns=None)
+    parameters = {"mode": "net", "interval_ns": 100 * MS, "rate_per_s": 200}
+    cells = [
+        cell_of(GUEST, "session-failover", parameters, [session_failover()]),
+        cell_of(GUEST, "session-failover", {**parameters, "victim": "standby"}, [lost]),
+    ]
+    tables = {one.title: [row[0] for row in one.rows] for one in tables_of(STUDY, cells)}
+    died, backed = tables.values()
+    assert [len(died), len(backed)] == [1, 1]
+    assert backed == [f"{GUEST} net every 100ms, its standby, 200/s (1x)"]
+    assert cells[1].figure("unprotected_ns").p50 == 700 * MS
+    sets = SessionFailoverCells.model_validate(
+        {
+            "probe": "session-failover",
+            "duration": "1s",
+            "victim": ["primary", "standby"],
+            "fault": ["killed", "planned"],
+        }
+    ).parameter_sets()
+    assert [(one.stored.get("victim"), one.stored.get("fault")) for one in sets] == [
+        (None, None), ("standby", None), (None, "planned"),
+    ]  # fmt: skip

@@ -3,14 +3,26 @@
 import re
 
 import pytest
-from telephony_cells import GUEST, MS, cell_of, failover, rate, registrations, some_cells, two_stage_failover
+from telephony_cells import (
+    GUEST,
+    MS,
+    cell_of,
+    failover,
+    front_loss,
+    rate,
+    registrations,
+    some_cells,
+    standby_loss,
+    two_stage_failover,
+)
 
 from stealtime.report.catalogue.page import section_of
 from stealtime.report.catalogue.rows import tables_of
+from stealtime.report.cells.model import Bounded
 from stealtime.report.page.plane import HEIGHT, WIDTH
 from stealtime.studies.telephony.page import boxes, time_line
 from stealtime.studies.telephony.page.cpu import cpu_figure
-from stealtime.studies.telephony.results import SessionRate
+from stealtime.studies.telephony.results import SessionRate, Unprotected
 from stealtime.studies.telephony.study import STUDY
 
 NET = {"mode": "net", "interval_ns": 100 * MS, "transport": "udp", "rate_per_s": 200}
@@ -159,6 +171,78 @@ def test_the_others_are_those_with_the_longest_silence_and_none_is_passed_over()
     assert two_stage_failover(primaries=[killed, heard, mute]).others_silence_ns is None
 
 
+def test_a_server_that_lost_its_standby_says_for_how_long_it_had_none() -> None:
+    silent = standby_loss(
+        unprotected=Unprotected(
+            fault_to_noticed_ns=110 * MS,
+            fault_to_alone_ns=120 * MS,
+            fault_to_protected_ns=3_400 * MS,
+            fault_to_back_ns=3_000 * MS,
+        )
+    )
+    cell = cell_of(GUEST, "register-failover", {**NET, "victim": "standby"}, [standby_loss(), silent])
+    assert cell.figure("unprotected_ns").of_repetitions == [900 * MS, 3_400 * MS]
+    assert cell.figure("back_to_protected_ns").of_repetitions == [900 * MS, 400 * MS]
+    assert cell.figure("fault_to_alone_ns").of_repetitions == [20 * MS, 120 * MS]
+    assert cell.figure("fault_to_running_ns").p50 is None
+    assert cell.limits == []
+    (chart,) = time_line.charts([cell])
+    assert [moment.words for moment in chart.moments] == [
+        "SIGKILL: 0", "the server knows that it is alone: 20.0 ms", "protected again: 900 ms", "first answer: 40.0 ms",
+    ]  # fmt: skip
+    # What comes after the picture's end is not drawn outside of it.
+    late = cell_of(GUEST, "register-failover", {**NET, "victim": "standby", "fault": "silent"}, [silent])
+    assert all(0 <= moment.x <= 100 for moment in time_line.charts([late])[0].moments)
+    assert time_line.charts([late])[0].moments[0].words == "silent: 0"
+    tables = {one.title: one.rows for one in tables_of(STUDY, [cell, late])}
+    (title,) = tables
+    assert title == "When the host that backs the server is lost while phones register"
+    assert len(tables[title]) == 2
+
+
+def test_what_was_forgotten_though_the_server_lived_is_not_told_to_be_its_hosts_fault() -> None:
+    cell = cell_of(GUEST, "register-failover", NET, [standby_loss(lost=1, lost_users=["phone1-000007"])])
+    assert cell.limits == ["1 of 400 acknowledged registrations were lost, such as that of phone1-000007"]
+
+
+def test_a_lost_front_is_told_by_its_phones_and_by_those_of_the_other() -> None:
+    cell = cell_of(GUEST, "two-stage-failover", {**NET, "primaries": 2, "victim": "front"}, [front_loss()])
+    assert [cell.figure(name).p50 for name in ("silence_ns", "others_silence_ns", "others_silence_before_ns")] == [
+        120 * MS, 105 * MS, 103 * MS,
+    ]  # fmt: skip
+    assert (cell.figure("longest_wait_ns").p50, cell.counts["turned"], cell.counts["late"]) == (560 * MS, 110, 0)
+    assert cell.counts["others_late"] == 12
+    assert cell.limits == []
+    own, others = time_line.charts([cell])
+    assert [moment.words for moment in own.moments] == ["SIGKILL: 0", "first answer: 50.0 ms"]
+    assert others.title.endswith(", phones of the other front")
+    front = front_loss().front
+    assert front is not None
+    nobody = front.model_copy(update={"turned": 0, "longest_wait_ns": None, "offered_per_s": 100.0})
+    unlucky = cell_of(
+        GUEST, "two-stage-failover", {**NET, "primaries": 2, "victim": "front"},
+        [front_loss(front=nobody), front_loss(unanswered=3)],
+    )  # fmt: skip
+    assert unlucky.limits == [
+        "none of the 220 phones of the front had to turn to the other one in 1 of 2 failovers: how long that takes is "
+        "not known",
+        "3 of 400 phones were acknowledged by no front in 1 of 2 failovers",
+        "of 200 per second phones offered only 100",
+    ]
+
+
+def test_of_all_primaries_at_once_there_are_no_others() -> None:
+    result = two_stage_failover(victim="all-primaries", host="a, c, d", others_over_time=None, lost_within_ns=2 * MS)
+    assert (len(result.died), result.others, result.silence_ns, result.others_silence_ns) == (3, [], 200 * MS, None)
+    cell = cell_of(GUEST, "two-stage-failover", {**NET, "primaries": 3, "victim": "all-primaries"}, [result])
+    assert (cell.counts["late"], cell.counts["others_late"]) == (12, 0)
+    assert cell.bounded() == Bounded(200 * MS)
+    assert len(time_line.charts([cell])) == 1
+    assert "Two stages: when hosts of primaries die while phones register" in {
+        one.title for one in tables_of(STUDY, [cell])
+    }
+
+
 def test_who_was_lost_when_a_primary_was_added_is_said() -> None:
     added = two_stage_failover().added.model_copy(update={"lost": 2, "lost_users": ["phone3-000007"]})
     cell = cell_of(GUEST, "two-stage-failover", {**NET, "primaries": 3}, [two_stage_failover(added=added)])
@@ -185,4 +269,6 @@ def test_the_page_shows_every_table_and_says_what_no_net_is() -> None:
     for one in tables_of(STUDY, some_cells()):
         assert re.sub("'", "&#39;", one.title) in page
     assert "It is no protection of what phones were told." in page
-    assert page.count('role="img"') == 5
+    assert page.count('role="img"') == 8
+    # What a reader must know of a standby and of a front, once each.
+    assert page.count("the server runs on without protection") == page.count("next target of their own SRV order") == 1

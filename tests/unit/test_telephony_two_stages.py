@@ -8,6 +8,7 @@ import dns.zone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.studies.telephony.appliance.configuration import SERVE, ServerConfiguration
@@ -16,8 +17,8 @@ from stealtime.studies.telephony.appliance.names import DOMAIN, Front, NamesConf
 from stealtime.studies.telephony.appliance.root import modules_of, programs_of
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, FRONT_NODES, NAMES_NODE
 from stealtime.studies.telephony.place.location import choose
-from stealtime.studies.telephony.probes import TwoStageFailoverCells
-from stealtime.studies.telephony.registrations.two_stages import longest_gap_ns
+from stealtime.studies.telephony.probes import RegisterFailoverCells, TwoStageFailoverCells
+from stealtime.studies.telephony.registrations.failover import longest_gap_ns
 
 SERVICE = f"_sip._udp.{DOMAIN}."
 FRONTS = [
@@ -52,8 +53,11 @@ def test_the_zone_leads_by_naptr_and_srv_to_the_address_of_each_front() -> None:
 def test_phones_are_spread_by_weight_over_the_lowest_priority_alone() -> None:
     records = zone().find_rdataset(SERVICE, "SRV")
     chosen = choose(dns.rrset.from_rdata_list(SERVICE, 60, list(records)), 4_000, seed=1)
-    shares = {name.split(".")[0]: len(phones) / 4_000 for (name, port), phones in chosen.items() if port == 5060}
-    assert set(shares) == {"front1", "front2"}
+    assert {port for order in chosen for _, port in order} == {5060}
+    orders = {tuple(name.split(".")[0] for name, _ in order): phones for order, phones in chosen.items()}
+    # Who is tried next follows: the other one of the same priority, and the spare one last.
+    assert set(orders) == {("front1", "front2", "spare"), ("front2", "front1", "spare")}
+    shares = {order[0]: len(phones) / 4_000 for order, phones in orders.items()}
     # Nine standard deviations of 4,000 throws.
     assert shares["front1"] == pytest.approx(0.75, abs=0.06)
     assert sorted(phone for phones in chosen.values() for phone in phones) == list(range(4_000))
@@ -62,7 +66,8 @@ def test_phones_are_spread_by_weight_over_the_lowest_priority_alone() -> None:
 def test_a_choice_can_be_repeated() -> None:
     records = services("10 50 5060 a.test.", "10 50 5070 b.test.")
     assert choose(records, 50, seed=7) == choose(records, 50, seed=7) != choose(records, 50, seed=8)
-    assert set(choose(records, 50, seed=7)) == {("a.test.", 5060), ("b.test.", 5070)}
+    first, second = ("a.test.", 5060), ("b.test.", 5070)
+    assert set(choose(records, 50, seed=7)) == {(first, second), (second, first)}
 
 
 @given(st.integers(min_value=1, max_value=6))
@@ -140,3 +145,53 @@ def test_a_deployment_is_named_by_how_many_primaries_it_has_when_the_host_dies()
     assert [(one.stored["mode"], one.stored["primaries"]) for one in cells.parameter_sets()] == [
         ("net", 2), ("net", 3), ("no-net", 2), ("no-net", 3),
     ]  # fmt: skip
+
+
+def test_how_long_phones_wait_tells_cells_apart_where_a_front_is_lost_and_nowhere_else() -> None:
+    cells = TwoStageFailoverCells.model_validate(
+        {
+            "probe": "two-stage-failover", "duration": "1s", "victim": ["primary", "all-primaries", "front"],
+            "fault": ["killed", "planned"], "timer_f": ["1s", "2s"],
+        }
+    )  # fmt: skip
+    names = ("victim", "fault", "timer_f_ns")
+    assert [tuple(one.stored.get(name) for name in names) for one in cells.parameter_sets()] == [
+        (None, None, None),
+        ("all-primaries", None, None),
+        ("front", None, 1_000_000_000),
+        ("front", None, 2_000_000_000),
+        (None, "planned", None),
+        ("all-primaries", "planned", None),
+    ]
+    usual = TwoStageFailoverCells.model_validate({"probe": "two-stage-failover", "duration": "1s", "victim": ["front"]})
+    assert [sorted(one.stored) for one in usual.parameter_sets()] == [
+        ["interval_ns", "mode", "primaries", "rate_per_s", "transport", "victim"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "refusal"),
+    [
+        ({"victim": ["front"], "fault": ["planned"]}, "the fault 'planned' moves a guest, .* on the victim 'front'"),
+        ({"victim": ["standby"]}, "Input should be 'primary', 'all-primaries' or 'front'"),
+        ({"victim": ["front"], "timer_f": ["100ms"]}, "timer_f"),
+        ({"victim": ["front"], "timer_f": ["33s"]}, "timer_f"),
+    ],
+)
+def test_what_cannot_be_lost_so_is_refused(more: dict[str, Any], refusal: str) -> None:
+    with pytest.raises(ValidationError, match=refusal):
+        TwoStageFailoverCells.model_validate({"probe": "two-stage-failover", "duration": "1s", **more})
+
+
+@pytest.mark.parametrize(
+    ("more", "refusal"),
+    [
+        ({"fault": ["planned"]}, "the fault 'planned' moves a guest, and there is none on the victim 'standby'"),
+        ({"mode": ["replicated"]}, "the mode 'replicated' has the victim 'primary' only, not 'standby'"),
+        ({"users": 10}, "10 users are not possible with the victim 'standby'"),
+    ],
+)
+def test_a_standby_that_cannot_be_lost_so_is_refused(more: dict[str, Any], refusal: str) -> None:
+    document = {"probe": "register-failover", "duration": "1s", "victim": ["standby"], **more}
+    with pytest.raises(ValidationError, match=refusal):
+        RegisterFailoverCells.model_validate(document)

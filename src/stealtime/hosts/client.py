@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Unpack
 
@@ -11,6 +11,9 @@ import psutil
 from stealtime.hosts import network
 from stealtime.hosts.laboratory import CLIENT, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
 from stealtime.lab.platforms.process import StartedWith, start_marked
+from stealtime.vocabulary.errors import StealtimeError
+
+_CHANGED_WITHIN_S = 10.0
 
 
 class Client(Protocol):
@@ -28,6 +31,18 @@ class Client(Protocol):
 
     def frames_dropped(self) -> int | None:
         """Give how many frames the links of its network have lost so far; None: nobody here can count them."""
+
+
+def change_ipv4(client: Client, settings: Mapping[str, str]) -> None:
+    """Change settings of IPv4 (ip-sysctl of the kernel's documentation) in the network of a client of its own.
+
+    Raises:
+        StealtimeError: The kernel refuses.
+    """
+    script = "".join(f"echo {value} >/proc/sys/net/ipv4/{name}\n" for name, value in settings.items())
+    changing = client.start(["sh", "-ec", script])
+    if changing.wait(timeout=_CHANGED_WITHIN_S) != 0:
+        raise StealtimeError(f"the settings {', '.join(settings)} cannot be changed in the network of {client.address}")
 
 
 class LaboratoryNode:

@@ -19,6 +19,10 @@ class Moment:
     error_ns: int = 0
     """How far it can be off, where another host's clock told it."""
 
+    def may_follow(self, other: "Moment") -> bool:
+        """Tell whether it was after another moment, as far as clocks can tell."""
+        return self.at_ns + self.error_ns > other.at_ns - other.error_ns
+
 
 @dataclass(frozen=True)
 class Exchange:

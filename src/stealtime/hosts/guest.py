@@ -4,6 +4,7 @@ What hosts tell of moments is on their own clocks. It is brought to ours; how fa
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +33,12 @@ class Fault:
     running_ns: int
     """The guest ran again."""
     died: str
+    """Where several did, their names with commas between."""
     survived: str
     error_ns: int = 0
     """How far these moments can be off, where other hosts' clocks told them."""
+    apart_ns: int = 0
+    """Where several hosts died: how long after the first one the last one did."""
 
 
 class Guest:
@@ -160,8 +164,19 @@ class Guest:
         host = self._host(active.host)
         return host.epochs(self.name, host.clock().surely_after(from_ns))
 
+    def states_after(self, active: MemberStatus, moment: Moment) -> list[tuple[str, Moment]]:
+        """Give the states that a member entered after a moment, as far as clocks can tell, the earliest first."""
+        host = self._host(active.host)
+        clock = host.clock()
+        states = [
+            (str(event["state"]), clock.moment(int(event["monotonic_ns"])))
+            for event in host.events(self.name, "state")
+            if event["pid"] == active.pid
+        ]
+        return [(state, at) for state, at in states if at.may_follow(moment)]
+
     def lose_host(self, active: MemberStatus, kind: FaultKind = "killed") -> Moment:
-        """Have the host of its active member die when it is protected; give when.
+        """Have the host of a member that protects it be lost; give when. The active one is lost when it is protected.
 
         Raises:
             NotProtectedError: It was not, or left that member before.
@@ -201,7 +216,7 @@ class Guest:
         there = self._host(host)
         clock = there.clock()
         moments = [clock.moment(int(one["monotonic_ns"])) for one in there.events(self.name, event)]
-        later = [one for one in moments if one.at_ns > after.at_ns - after.error_ns - one.error_ns]
+        later = [one for one in moments if one.may_follow(after)]
         if not later:
             raise self.waiting.failure(f"{host} does not say when {event} of {self.name} was")
         return min(later, key=lambda one: one.at_ns)
@@ -226,14 +241,23 @@ class Guest:
 
 
 def lose_host(guests: Sequence[Guest], active: Sequence[MemberStatus], survived: str, kind: FaultKind) -> Fault:
-    """Have the host of some guests be lost when each is protected; give when the last of them runs again.
+    """Have the hosts of some guests be lost when each is protected; give when the last of them runs again.
+
+    Several hosts are lost at once: none waits for the end of another one.
 
     Raises:
         StealtimeError: It does not; ``NotProtectedError`` where a guest left its host before the fault.
     """
-    struck = min(
-        (guest.lose_host(one, kind) for guest, one in zip(guests, active, strict=True)), key=lambda one: one.at_ns
-    )
+    by_host: dict[str, list[tuple[Guest, MemberStatus]]] = {}
+    for guest, one in zip(guests, active, strict=True):
+        by_host.setdefault(one.host, []).append((guest, one))
+
+    def strike(host: str) -> Moment:
+        return min((guest.lose_host(one, kind) for guest, one in by_host[host]), key=lambda moment: moment.at_ns)
+
+    with ThreadPoolExecutor(len(by_host)) as at_once:
+        strikes = list(at_once.map(strike, by_host))
+    struck = min(strikes, key=lambda one: one.at_ns)
     taken = [guest.await_taken(survived) for guest in guests]
     running = max((guest.first(survived, "guest-continued", struck) for guest in guests), key=lambda one: one.at_ns)
     resume_ns = max(status.resume_ns or 0 for status in taken)
@@ -241,7 +265,8 @@ def lose_host(guests: Sequence[Guest], active: Sequence[MemberStatus], survived:
         struck_ns=struck.at_ns,
         detected_ns=running.at_ns - resume_ns,
         running_ns=running.at_ns,
-        died=active[0].host,
+        died=", ".join(by_host),
         survived=survived,
         error_ns=struck.error_ns + running.error_ns,
+        apart_ns=max(one.at_ns for one in strikes) - struck.at_ns,
     )

@@ -80,7 +80,9 @@ class Host(Protocol):
         """Give the rows of the guest's epochs that began since a moment, by the names of their columns."""
 
     def die(self, vm: str, pid: int, kind: FaultKind) -> int:
-        """Have the guest's active member here, and what runs it, be lost when it is protected; give when.
+        """Have the guest's member here, and its QEMU, be lost while the guest is protected; give when.
+
+        Only an active member can be ``planned``: it hands its guest over.
 
         Raises:
             NotProtectedError: It was not, or left that member before.

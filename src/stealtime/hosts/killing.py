@@ -71,6 +71,14 @@ def _strike(
                 os.kill(process.pid, signal.SIGCONT)
 
 
+def was_protected(folder: MemberFolder, pid: int) -> bool:
+    """Tell whether a member wrote last that its guest is protected.
+
+    A standby writes no states; until when it protected the guest is known to the active member alone.
+    """
+    return last_state(folder, pid) in ("Protected", None)
+
+
 def last_state(folder: MemberFolder, pid: int) -> str | None:
     """Give the state that a member wrote last, as ``Protected``; None if it wrote none."""
     state = None

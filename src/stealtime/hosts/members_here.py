@@ -14,7 +14,7 @@ import psutil
 
 from stealtime.hosts.clock_offset import SAME_CLOCK, ClockOffset
 from stealtime.hosts.host import CpuTimes, FaultKind, NotProtectedError, Seen
-from stealtime.hosts.killing import freeze_protected, kill_protected, last_state
+from stealtime.hosts.killing import freeze_protected, kill_protected, was_protected
 from stealtime.hosts.lent_machines import end_member
 from stealtime.hosts.process_times import times_by_thread_ns, vcpu_threads
 from stealtime.hosts.waiting import poll
@@ -24,11 +24,13 @@ from stealtime.protect.epochs import read_epochs
 from stealtime.protect.members import Surroundings, is_running, prepare_member, read_status, start_member
 from stealtime.protect.specification import MemberSpec
 from stealtime.protect.state import HostFolder, MemberFolder, State, recorded_process
-from stealtime.protect.status import RUNS_NOW
+from stealtime.protect.status import RUNS_NOW, Role
 from stealtime.vocabulary.errors import StealtimeError
 
 _PROTECTED_WITHIN_S = 50.0
 """A standby that was lost is replaced within a few seconds. A lent host has to answer within a minute."""
+
+_PROTECTING: frozenset[Role] = frozenset({"active", "standby"})
 
 
 @dataclass(frozen=True)
@@ -97,13 +99,13 @@ class MembersHere:
         return read_epochs(self.member(vm).epochs, from_ns)
 
     def die(self, vm: str, pid: int, kind: FaultKind) -> int:
-        """Kill a guest's active member when it is protected, stop it and its QEMU for good, or have it hand over."""
+        """Kill a member that protects a guest, or stop it and its QEMU for good, or have the active one hand over."""
         folder = self.member(vm)
         control = ControlClient(folder.control_socket)
 
         def await_protected() -> None:
             status = poll(lambda: one if (one := control.status()).protected else None, _PROTECTED_WITHIN_S)
-            if status is None or (status.role, status.pid) != ("active", pid):
+            if status is None or status.pid != pid or status.role not in _PROTECTING:
                 raise NotProtectedError(f"the guest was not protected on {self.name!r} when its host was to die")
 
         strike = kill_protected if kind == "killed" else freeze_protected
@@ -114,7 +116,7 @@ class MembersHere:
                 control.failover()
                 return struck_ns
             process = psutil.Process(pid)
-            struck_ns = strike(process, lambda: last_state(folder, pid) == "Protected", await_protected)
+            struck_ns = strike(process, lambda: was_protected(folder, pid), await_protected)
         except (ControlError, psutil.NoSuchProcess, ProcessLookupError) as error:
             raise NotProtectedError(f"the guest left {self.name!r} before its host was to die") from error
         if kind == "silent":

@@ -12,7 +12,7 @@ from typing import Any
 from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.guest import Guest
 from stealtime.hosts.host import CpuTimes, FaultKind, NotProtectedError
-from stealtime.hosts.killing import last_state
+from stealtime.hosts.killing import was_protected
 from stealtime.hosts.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, NETWORKS, Laboratory
 from stealtime.hosts.members_here import HostProcess, MembersHere, cpu_times
 from stealtime.hosts.waiting import Waiting
@@ -209,7 +209,7 @@ class NamespaceHost(MembersHere):
         for network in NETWORKS:
             self._testbed.laboratory.cut(self._node, network)
         self._testbed.laboratory.power_off(self._node)
-        if last_state(self.member(vm), pid) != "Protected":
+        if not was_protected(self.member(vm), pid):
             raise NotProtectedError(f"{self.name} fell silent when its guest was just not protected")
         return struck_ns
 

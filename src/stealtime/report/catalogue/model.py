@@ -60,6 +60,8 @@ class FigureTable:
     """Those that a screen of 80 columns has room for; a table without any is not shown there, unless no table has."""
     only_measured: bool = False
     """Whether a cell without a value of any of them is left out."""
+    of: Callable[[Any], bool] | None = None
+    """Where given, only cells that this is true of have a row: where one probe measures things apart."""
     is_base: Callable[[Any], bool] | None = None
     """Where given, the table tells how many times as large the figures are as those of the cell of the same platform
     and probe that this is true of."""

@@ -52,6 +52,8 @@ def remarks_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> list[str]:
 
 def _table(study: ShownStudy, table: FigureTable, cells: Sequence[CatalogueCell]) -> TableOfWords:
     shown = [cell for cell in cells if all(name in cell.declared.figures for name in table.figures)]
+    if table.of is not None:
+        shown = [cell for cell in shown if table.of(cell)]
     if table.only_measured:
         shown = [cell for cell in shown if any(_value(cell, name) is not None for name in table.figures)]
     head, names = study.names(shown)

@@ -14,6 +14,16 @@ from stealtime.studies.telephony.figures import TelephonyFigures
 
 STUDY = "telephony"
 _FAILOVERS = ("call-failover", "register-failover", "session-failover", "two-stage-failover")
+_VICTIMS = ("primary", "all-primaries", "standby", "front")
+"""What is lost, in the order in which it is told."""
+_NO_GUEST = ("standby", "front")
+"""With these no guest is lost."""
+_LOST_WORDS = {
+    "all-primaries": "Hosts of all primaries lost at once",
+    "standby": "Host of the standby lost",
+    "front": "A front lost",
+}
+"""Where that is not the host of one server."""
 _MODES = ("net+bypass", "net", "net+no-net", "replicated", "no-net")
 """How a server is protected, the one first that is to keep most of what phones were told."""
 _SIZES = ("cpus", "registered", "host_weight")
@@ -53,15 +63,23 @@ def answer_of(summary: RunSummary) -> Answer:
 
 
 def _servers(cells: Sequence[TelephonyFigures]) -> list[list[TelephonyFigures]]:
-    """Give the cells of failovers by server: first the server with most kinds of them, then in the order of modes."""
+    """Give the cells of failovers by server: first the server with most kinds of them, then in the order of modes.
+
+    Those in which something else than a server's host is lost come last.
+    """
     by_server: dict[tuple[object, ...], list[TelephonyFigures]] = {}
     for cell in sorted((one for one in cells if one.probe in _FAILOVERS), key=lambda one: _FAILOVERS.index(one.probe)):
-        names = (cell.parameters.get(name) for name in ("mode", "interval_ns", "fault", *_SIZES))
+        told = ("mode", "interval_ns", "fault", "victim", "timer_f_ns", *_SIZES)
+        names = (cell.parameters.get(name) for name in told)
         by_server.setdefault((cell.platform, *names, cell.parameters.get("roles", "together")), []).append(cell)
 
-    def rank(own: list[TelephonyFigures]) -> tuple[int, int]:
-        mode = str(own[0].parameters.get("mode"))
-        return -len({cell.probe for cell in own}), _MODES.index(mode) if mode in _MODES else len(_MODES)
+    def rank(own: list[TelephonyFigures]) -> tuple[int, int, int]:
+        mode, victim = str(own[0].parameters.get("mode")), _victim(own[0])
+        return (
+            -len({cell.probe for cell in own}),
+            _VICTIMS.index(victim) if victim in _VICTIMS else len(_VICTIMS),
+            _MODES.index(mode) if mode in _MODES else len(_MODES),
+        )
 
     return [_one_of_each(own) for own in sorted(by_server.values(), key=rank)]
 
@@ -108,21 +126,42 @@ def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
         parts.append(_unanswered(quotes, registered))
     elif sessions is not None and sessions.figure("silence_ns").p50 is not None:
         parts.append(f"no caller was answered for {figure_words(quotes, sessions, 'silence_ns')}")
+    if (without := registered or sessions) is not None:
+        parts += _went_on(quotes, without)
     return f"{_lost(cells[0])} ({wording.server_words(cells[0])}): {', '.join(parts)}"
 
 
+def _victim(cell: TelephonyFigures) -> str:
+    return str(cell.parameters.get("victim", "primary"))
+
+
 def _lost(cell: TelephonyFigures) -> str:
-    """Say how the host was lost."""
+    """Say what was lost, and how a host was."""
+    if (words := _LOST_WORDS.get(_victim(cell))) is not None:
+        return words
     fault = cell.parameters.get("fault", "killed")
     return next((words for kind, words in FAULT_WORDS.items() if kind == fault), str(fault))
 
 
+def _went_on(quotes: Quotes, cell: TelephonyFigures) -> list[str]:
+    """Say how it went on without what was lost, where no guest had to run again."""
+    if _victim(cell) == "standby":
+        return [f"the server was not protected for {figure_words(quotes, cell, 'unprotected_ns')}"]
+    if _victim(cell) == "front":
+        turned, of = (count_words(quotes, cell, name) for name in ("turned", "phones_of_front"))
+        longest = f", after {figure_words(quotes, cell, 'longest_wait_ns')} at most" if cell.count("turned") else ""
+        return [f"{turned} of the {of} phones of this front turned to the other one{longest}"]
+    return []
+
+
 def _unanswered(quotes: Quotes, cell: TelephonyFigures) -> str:
+    phone = "no phone of it" if _victim(cell) == "front" else "no phone"
     if cell.figure("silence_ns").p50 is None:
         if not cell.counts["unanswered"]:
-            return "all phones had registered before the guest ran again"
-        return "no phone was answered any more"
-    return f"no phone was answered for {figure_words(quotes, cell, 'silence_ns')}"
+            before = "the fault" if _victim(cell) in _NO_GUEST else "the guest ran again"
+            return f"all phones had registered before {before}"
+        return f"{phone} was answered any more"
+    return f"{phone} was answered for {figure_words(quotes, cell, 'silence_ns')}"
 
 
 def _waiting(

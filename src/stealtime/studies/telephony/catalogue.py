@@ -58,6 +58,21 @@ def _median(direction: Direction) -> float | None:
     return None if direction.delay_ns is None else direction.delay_ns.median
 
 
+def _unprotected(name: str) -> Callable[[Any], float | None]:
+    """Take a time of a server that lost its standby; None of one that did not."""
+    return lambda result: None if result.unprotected is None else getattr(result.unprotected, name)
+
+
+def _front(name: str) -> Callable[[Any], float | None]:
+    """Take a figure of a front that was lost; None where none was."""
+    return lambda result: None if result.front is None else getattr(result.front, name)
+
+
+def _victim(*victims: str) -> Callable[[Any], bool]:
+    """Tell of a cell whether one of these is what is lost; that of a host is told by leaving it out."""
+    return lambda cell: cell.parameters.get("victim", "primary") in victims
+
+
 def _setup(result: Any) -> float | None:
     spread: Spread | None = result.dialogues.answer_ns
     return None if spread is None else spread.median
@@ -115,6 +130,11 @@ _CHECKPOINTS = {
 }
 """What protection itself tells."""
 _COST_OF_PROTECTION = ("pause_p50_ns", "pause_p99_ns", "epochs_per_s", "epoch_bytes", "epoch_pages")
+_WITHOUT_STANDBY = {
+    "fault_to_alone_ns": Figure("to alone", _unprotected("fault_to_alone_ns")),
+    "unprotected_ns": Figure("unprotected for", _unprotected("fault_to_protected_ns")),
+    "back_to_protected_ns": Figure("host back to protected", _unprotected("back_to_protected_ns")),
+}
 _SILENCE = Figure("silence")
 _TO_RUNNING = Figure("to running")
 _TO_ANSWER = Figure("to answer")
@@ -200,9 +220,12 @@ CATALOGUE = Catalogue(
             RegistrationFailover,
             {
                 "silence_ns": _SILENCE,
+                "silence_before_ns": Figure("silence before"),
+                "longest_ns": Figure("longest registration"),
                 "fault_to_detection_ns": Figure("to detection"),
                 "fault_to_running_ns": _TO_RUNNING,
                 "fault_to_answer_ns": _TO_ANSWER,
+                **_WITHOUT_STANDBY,
                 "kept_percent": _REGISTRATIONS_KEPT,
                 **counts(*_REGISTRATION_COUNTS, "lost_of_before"),
             },
@@ -214,6 +237,7 @@ CATALOGUE = Catalogue(
                 "fault_to_detection_ns": Figure("to detection"),
                 "fault_to_running_ns": _TO_RUNNING,
                 "fault_to_answer_ns": _TO_ANSWER,
+                **_WITHOUT_STANDBY,
                 "sessions_kept_percent": Figure(
                     "sessions kept",
                     _share(lambda result: 100.0 * (result.kept + result.answered_late), lambda result: result.begun),
@@ -238,10 +262,16 @@ CATALOGUE = Catalogue(
                 "primary_share_percent": Figure("most at a primary", lambda result: 100.0 * result.primary_share),
                 "boot_to_ready_ns": Figure("to ready", lambda result: result.added.boot_to_ready_ns),
                 "ready_to_dealt_ns": Figure("fronts told in", lambda result: result.added.ready_to_dealt_ns),
+                "longest_wait_ns": Figure("longest wait", _front("longest_wait_ns")),
+                "median_wait_ns": Figure("median wait", _front("median_wait_ns")),
                 **counts(
                     *_REGISTRATION_COUNTS,
-                    late=lambda result: result.primaries[0].late,
-                    others_late=lambda result: sum(one.late for one in result.primaries[1:]),
+                    late=lambda result: sum(one.late for one in result.died),
+                    others_late=lambda result: sum(one.late for one in result.others),
+                    phones_of_front=_front("phones"),
+                    turned=_front("turned"),
+                    undelivered=_front("undelivered"),
+                    timed_out=_front("timed_out"),
                     registered_while_added=lambda result: result.added.acknowledged,
                     moved=lambda result: result.added.moved,
                     lost_while_added=lambda result: result.added.lost,
@@ -325,6 +355,16 @@ CATALOGUE = Catalogue(
                 *("acknowledged", "lost", "unanswered", "retransmissions"),
             ),
             short=("silence_ns", "fault_to_running_ns", "acknowledged", "lost"),
+            of=_victim("primary"),
+        ),
+        FigureTable(
+            "When the host that backs the server is lost while phones register",
+            (
+                *("silence_ns", "silence_before_ns", "longest_ns", "fault_to_alone_ns", "unprotected_ns"),
+                *("back_to_protected_ns", "acknowledged", "lost", "unanswered", "retransmissions"),
+            ),
+            short=("silence_ns", "longest_ns", "unprotected_ns", "lost"),
+            of=_victim("standby"),
         ),
         FigureTable(
             "When the server's host dies while sessions are set up and ended: what became of them",
@@ -333,14 +373,34 @@ CATALOGUE = Catalogue(
                 *("half_open", "bye_refused", "bye_unanswered", "leaked_ports"),
             ),
             short=("silence_ns", "begun", "kept", "never_answered", "half_open"),
+            of=_victim("primary"),
         ),
         FigureTable(
-            "Two stages: when the host of one of several primaries dies while phones register",
+            "When the host that backs the server is lost while sessions are set up and ended: what became of them",
+            (
+                *("silence_ns", "fault_to_alone_ns", "unprotected_ns", "back_to_protected_ns", "begun", "kept"),
+                *("answered_late", "never_answered", "half_open", "bye_refused", "bye_unanswered", "leaked_ports"),
+            ),
+            short=("silence_ns", "unprotected_ns", "begun", "kept", "half_open"),
+            of=_victim("standby"),
+        ),
+        FigureTable(
+            "Two stages: when hosts of primaries die while phones register",
             (
                 *("silence_ns", "others_silence_ns", "others_silence_before_ns", "fault_to_running_ns", "acknowledged"),
                 *("lost", "unanswered", "late", "others_late"),
             ),
             short=("silence_ns", "others_silence_ns", "acknowledged", "lost"),
+            of=_victim("primary", "all-primaries"),
+        ),
+        FigureTable(
+            "Two stages: when a front is lost, and its phones turn to the other one",
+            (
+                *("longest_wait_ns", "median_wait_ns", "phones_of_front", "turned", "undelivered", "timed_out"),
+                *("silence_ns", "others_silence_ns", "acknowledged", "lost", "unanswered"),
+            ),
+            short=("longest_wait_ns", "turned", "unanswered", "lost"),
+            of=_victim("front"),
         ),
         FigureTable(
             "Two stages: a primary is added while phones register",

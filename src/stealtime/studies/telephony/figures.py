@@ -19,6 +19,7 @@ from stealtime.studies.telephony.results import (
     ResponseTimes,
     SessionFailover,
     TwoStageFailover,
+    Unprotected,
 )
 
 _FailedOver = RegistrationFailover | SessionFailover | TwoStageFailover
@@ -27,10 +28,11 @@ _LOST = ("lost", "lost_of_before", "registrations_lost", "lost_while_added")
 
 
 class TimeLine(Figures):
-    """One failover: times after the fault, and what phones were told meanwhile."""
+    """One loss of a host: times after the fault, and what phones were told meanwhile."""
 
-    fault_to_detection_ns: int
-    fault_to_running_ns: int
+    fault_to_detection_ns: int | None
+    fault_to_running_ns: int | None
+    """None of both where no guest had to run again."""
     fault_to_answer_ns: int | None
     """None where no phone was answered any more, or none was left to be answered."""
     silence_ns: int | None
@@ -38,12 +40,14 @@ class TimeLine(Figures):
     """Registrations that were never acknowledged."""
     over_time: AnswersOverTime
     others_over_time: AnswersOverTime | None = None
-    """To the users of other primaries, where there were any."""
+    """To the users of what was not lost; None where a server has a place of its own, or all primaries were lost."""
     others_silence_ns: int | None = None
+    unprotected: Unprotected | None = None
+    """Where the standby was lost."""
 
     @property
     def silences_ns(self) -> list[int | None]:
-        """The longest silence of the users of each kind of primary; None has no end."""
+        """The longest silence of the users of what was lost, and of the others; None has no end."""
         return [self.silence_ns, *([] if self.others_over_time is None else [self.others_silence_ns])]
 
     @property
@@ -114,7 +118,7 @@ class TelephonyFigures(CountedCell):
 
 
 def _longest_silence(failovers: Sequence[TimeLine]) -> Bounded:
-    """Give the longest silence of the users of any primary.
+    """Give the longest silence of any users, of what was lost or of the others.
 
     One that nobody has answered since has no end. Where nobody was left to be answered its end is not known.
     """

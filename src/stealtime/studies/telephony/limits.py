@@ -19,6 +19,8 @@ from stealtime.studies.telephony.results import (
     TwoStageFailover,
 )
 
+_GUEST_LOST = ("primary", "all-primaries")
+"""Victims with whose hosts guests were lost."""
 _SENT_LATE = "one packet in a hundred was sent"
 """Each end says so of each trial, with a figure of its own (`crates/witness/src/rtp/report.rs`, `own_jitter`)."""
 
@@ -31,6 +33,7 @@ def limits(results: Sequence[Any]) -> list[str]:
         *_of_failovers([one for one in results if isinstance(one, RegistrationFailover | TwoStageFailover)]),
         *_of_state([one for one in results if isinstance(one, RegistrationFailover)]),
         *_of_sessions([one for one in results if isinstance(one, SessionFailover)]),
+        *_of_fronts([one for one in results if isinstance(one, TwoStageFailover)]),
         *_of_additions([one for one in results if isinstance(one, TwoStageFailover)]),
         *_of_calls([one for one in results if isinstance(one, Calls | CallFailover)]),
         *_of_weights([one for one in results if isinstance(one, Registrations | Calls)]),
@@ -94,9 +97,11 @@ def _of_share(one: Registrations | SessionFailover) -> Iterator[str]:
 
 def _of_failovers(results: Sequence[RegistrationFailover | TwoStageFailover]) -> Iterator[str]:
     unheard = [one for one in results if one.fault_to_answer_ns is None]
+    has_guest_lost = all(one.victim in _GUEST_LOST for one in results)
     if nobody_left := [one for one in unheard if not one.unanswered]:
+        before = "the guest ran again" if has_guest_lost else "the fault"
         yield (
-            f"all phones had registered before the guest ran again{_in_times(nobody_left, results)}: how long they "
+            f"all phones had registered before {before}{_in_times(nobody_left, results)}: how long they "
             "would have heard nothing is not known"
         )
     if silent := [one for one in unheard if one.unanswered]:
@@ -107,8 +112,9 @@ def _of_failovers(results: Sequence[RegistrationFailover | TwoStageFailover]) ->
         )
     if losing := [one for one in results if one.lost]:
         lost, acknowledged = sum(one.lost for one in losing), sum(one.acknowledged for one in results)
+        with_host = " with their host" if has_guest_lost else ""
         yield (
-            f"{lost} of {acknowledged} acknowledged registrations were lost with their host"
+            f"{lost} of {acknowledged} acknowledged registrations were lost{with_host}"
             f"{_in_times(losing, results)}, such as that of {losing[0].lost_users[0]}"
         )
 
@@ -121,6 +127,24 @@ def _of_state(results: Sequence[RegistrationFailover]) -> Iterator[str]:
             f"{lost} of {asked} users who were registered before the load, and asked for, were lost with their host"
             f"{_in_times(losing, results)}"
         )
+
+
+def _of_fronts(results: Sequence[TwoStageFailover]) -> Iterator[str]:
+    fronts = [one.front for one in results if one.front is not None]
+    if unturned := [one for one in fronts if not one.turned]:
+        phones = sum(one.phones for one in unturned)
+        yield (
+            f"none of the {phones} phones of the front had to turn to the other one{_in_times(unturned, fronts)}: how "
+            "long that takes is not known"
+        )
+    if unanswered := [one for one in results if one.front is not None and one.unanswered]:
+        yield (
+            f"{sum(one.unanswered for one in unanswered)} of {sum(one.sent for one in unanswered)} phones were "
+            f"acknowledged by no front{_in_times(unanswered, fronts)}"
+        )
+    for one in results:
+        if one.front is not None and one.front.offered_per_s < OFFERED_SHARE_MIN * one.rate_per_s:
+            yield f"of {one.rate_per_s:.0f} per second phones offered only {one.front.offered_per_s:.0f}"
 
 
 def _of_sessions(results: Sequence[SessionFailover]) -> Iterator[str]:

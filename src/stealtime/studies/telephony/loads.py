@@ -6,7 +6,13 @@ from pydantic import PlainSerializer
 
 from stealtime.hosts.host import FaultKind
 from stealtime.studies.telephony.lengths import BEGUN_PER_S, HELD_TRIES, REGISTERED_PER_S, STREAMS_OF_A_CALL
-from stealtime.studies.telephony.parameters import ServerParameters, Transport
+from stealtime.studies.telephony.parameters import (
+    DEFAULT_TIMER_F_NS,
+    ServerParameters,
+    StageVictim,
+    Transport,
+    Victim,
+)
 
 # As seen on a host of 2 CPUs. A server that is another one than that of the last cell is booted in its first trial.
 _BOOT_S = 4.0
@@ -16,6 +22,7 @@ _GIVING_UP_S = 35.0
 _ADDED_S = 12.0
 _TRIES_OF_A_RATE = 12
 _UNANSWERED_S = 8.0
+_PROTECTED_AGAIN_S = 3.0
 
 
 Number = Annotated[float, PlainSerializer(lambda value: int(value) if value == int(value) else value)]
@@ -73,35 +80,45 @@ class RegisterParameters(RateOrShareParameters):
 
 
 class RegisterFailoverParameters(RateOrShareParameters):
-    """A server whose host dies while phones register."""
+    """A server of which a host is lost while phones register."""
 
     fault: FaultKind = "killed"
+    victim: Victim = "primary"
     users: int | None = None
 
     def beyond_s(self, duration_s: float) -> float:
-        return _ready_s(self) + duration_s + _ASKING_S
+        again_s = 0.0
+        if self.victim == "standby":
+            # A silent host comes back after the duration.
+            again_s = _PROTECTED_AGAIN_S + (duration_s if self.fault == "silent" else 0.0)
+        return _ready_s(self) + duration_s + again_s + _ASKING_S
 
 
 class SessionFailoverParameters(RateOrShareParameters):
-    """A server whose host dies while sessions are established and ended."""
+    """A server of which a host is lost while sessions are established and ended."""
 
     transport: Transport = "udp"
     fault: FaultKind = "killed"
+    victim: Victim = "primary"
 
     def beyond_s(self, duration_s: float) -> float:
         return _BOOT_S + _SETTING_UP_S + duration_s + _GIVING_UP_S
 
 
 class TwoStageFailoverParameters(ServerParameters):
-    """Several servers, of which one is added and the host of one dies."""
+    """Several servers behind fronts, of which one is added and something is lost."""
 
     primaries: int
     transport: Transport
     rate_per_s: Number
     fault: FaultKind = "killed"
+    victim: StageVictim = "primary"
+    timer_f_ns: int = DEFAULT_TIMER_F_NS
+    """Of phones whose front is lost; of the others it is not asked."""
 
     def beyond_s(self, duration_s: float) -> float:
-        return self.primaries * _BOOT_S + _ADDED_S + duration_s + 2 * _ASKING_S
+        waited_s = self.timer_f_ns / 1e9 if (self.victim, self.fault) == ("front", "silent") else 0.0
+        return self.primaries * _BOOT_S + _ADDED_S + duration_s + waited_s + 2 * _ASKING_S
 
 
 class CallParameters(ServerParameters):

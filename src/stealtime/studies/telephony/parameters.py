@@ -13,6 +13,12 @@ Mode = Literal["off", "no-net", "net", "net+bypass", "net+no-net", "replicated"]
 """How the guest is protected; natively only ``off``. ``net+no-net``: that of signalling in net, that of media in
 no-net. ``replicated``: two guests that are not protected, beside each other."""
 Roles = Literal["together", "apart"]
+Victim = Literal["primary", "standby"]
+"""Which host of a server is lost: where it runs, or the one that backs it."""
+StageVictim = Literal["primary", "all-primaries", "front"]
+"""What is lost of two stages: the host of one primary, those of all primaries at once, or a front."""
+DEFAULT_TIMER_F_NS = 32_000_000_000
+"""How long a phone waits for an answer of a front until it turns to the next one: 64 times T1 (RFC 3261, timer F)."""
 DEFAULT_ADVERTISEMENT_NS = 1_000_000_000
 """What keepalived does unless it is told otherwise; the other server takes over when three of them are missing."""
 

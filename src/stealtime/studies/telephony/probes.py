@@ -22,7 +22,15 @@ from stealtime.studies.telephony.loads import (
     SessionRateParameters,
     TwoStageFailoverParameters,
 )
-from stealtime.studies.telephony.parameters import DEFAULT_ADVERTISEMENT_NS, Mode, Roles, Transport
+from stealtime.studies.telephony.parameters import (
+    DEFAULT_ADVERTISEMENT_NS,
+    DEFAULT_TIMER_F_NS,
+    Mode,
+    Roles,
+    StageVictim,
+    Transport,
+    Victim,
+)
 from stealtime.vocabulary.quantities import DurationNs
 
 Interval = Annotated[DurationNs, Field(ge=5_000_000)]
@@ -51,6 +59,8 @@ def _has_room(registered: int) -> int:
 
 
 RegisteredUsers = Annotated[int, Field(ge=0), AfterValidator(_has_room)]
+TimerF = Annotated[DurationNs, Field(ge=500_000_000, le=DEFAULT_TIMER_F_NS)]
+"""A phone that gives up before T1 has not even sent its request again."""
 Advertisement = Annotated[DurationNs, Field(ge=10_000_000, le=40_950_000_000)]
 """VRRP counts hundredths of a second in twelve bits (RFC 5798, section 5.2.7)."""
 DEFAULT_INTERVAL_NS = 100_000_000
@@ -60,6 +70,17 @@ ROLES_ONLY: Mapping[str, Roles] = {"net+no-net": "apart", "replicated": "togethe
 
 _OF_SERVERS = ("mode", "interval_ns", "advertisement_ns", "roles", "cpus", "registered", "host_weight")
 """The fields that tell servers apart, by their names in any of these tables."""
+
+
+def _refusal(mode: Mode, victim: str, fault: FaultKind) -> str | None:
+    """Say why there is no such loss of a host; None where there is."""
+    if mode == "replicated" and victim != "primary":
+        return f"the mode 'replicated' has the victim 'primary' only, not {victim!r}"
+    if mode == "replicated" and fault != "killed":
+        return f"the mode 'replicated' has the fault 'killed' only, not {fault!r}"
+    if victim in ("standby", "front") and fault == "planned":
+        return f"the fault 'planned' moves a guest, and there is none on the victim {victim!r}"
+    return None
 
 
 class ServerCells(ProbeCells):
@@ -77,14 +98,16 @@ class ServerCells(ProbeCells):
         return [
             self.parameters(**server, **load)
             for server, load in product(self.servers(), self.loads())
-            if server["mode"] != "replicated" or load.get("fault", "killed") == "killed"
+            if not _refusal(server["mode"], load.get("victim", "primary"), load.get("fault", "killed"))
         ]
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Self:
-        faults = getattr(self, "fault", ["killed"])
-        if set(self.mode) == {"replicated"} and "killed" not in faults:
-            raise ValueError(f"the mode 'replicated' has the fault 'killed' only, not {faults[0]!r}")
+        modes, faults = set(self.mode), getattr(self, "fault", ["killed"])
+        for victim in getattr(self, "victim", ["primary"]):
+            refusals = [_refusal(mode, victim, fault) for mode, fault in product(sorted(modes), faults)]
+            if all(refusals):
+                raise ValueError(refusals[0])
         return self
 
     def servers(self) -> list[dict[str, Any]]:
@@ -191,7 +214,7 @@ class RegisterCells(_RateOrShare):
 
 
 class RegisterFailoverCells(_RateOrShare):
-    """``register-failover``: the host of a protected server dies while phones register."""
+    """``register-failover``: a host of a protected server is lost while phones register."""
 
     parameters = RegisterFailoverParameters
 
@@ -212,12 +235,25 @@ class RegisterFailoverCells(_RateOrShare):
     (``stealtime protect failover``). ``replicated`` has the first only."""
     registered: list[RegisteredUsers] = Field(default=[0], min_length=1)
     """As of ``register``. Some of them are asked for after the failover, too."""
+    victim: list[Victim] = Field(default=["primary"], min_length=1)
+    """Which host is lost: ``primary``: where the server runs; ``standby``: the one that backs it. Phones then register
+    until the server has been protected again for the duration. A host that fell silent comes back after the
+    duration."""
     users: int | None = Field(default=None, ge=2, le=1_000_000)
     """How many phones register in all, instead of as many as there is time for; the fault falls in the middle."""
 
+    @model_validator(mode="after")
+    def _users_are_of_a_load_with_an_end(self) -> Self:
+        if self.users is not None and "standby" in self.victim:
+            raise ValueError(
+                f"{self.users} users are not possible with the victim 'standby': phones register until the server is "
+                "protected again"
+            )
+        return self
+
 
 class SessionFailoverCells(_RateOrShare):
-    """``session-failover``: the host of a protected server dies while sessions are established and ended at once."""
+    """``session-failover``: a host of a protected server is lost while sessions are established and ended at once."""
 
     parameters = SessionFailoverParameters
 
@@ -227,6 +263,9 @@ class SessionFailoverCells(_RateOrShare):
     """As of ``session-rate``, of which shares are."""
     fault: Faults = Field(default=["killed"], min_length=1)
     """As of ``register-failover``."""
+    victim: list[Victim] = Field(default=["primary"], min_length=1)
+    """As of ``register-failover``, but that sessions begin for the duration after the fault, and no longer; a silent
+    host comes back when they are over."""
     mode: list[SurvivingModeName] = Field(default=["net"], min_length=1)
     """As of ``register-failover``."""
     advertisement_ns: list[Advertisement] = Field(
@@ -236,7 +275,7 @@ class SessionFailoverCells(_RateOrShare):
 
 
 class TwoStageFailoverCells(ServerCells):
-    """``two-stage-failover``: one of several primaries behind fronts is added, then the host of another one dies."""
+    """``two-stage-failover``: one of several primaries behind fronts is added, then a host or a front is lost."""
 
     parameters = TwoStageFailoverParameters
 
@@ -250,8 +289,23 @@ class TwoStageFailoverCells(ServerCells):
     """As of ``register-failover``."""
     mode: list[SurvivingFrontedModeName] = Field(default=["net"], min_length=1)
     """How each primary is protected."""
+    victim: list[StageVictim] = Field(default=["primary"], min_length=1)
+    """What is lost: ``primary``: the host of the first primary; ``all-primaries``: the hosts of all primaries at once,
+    which have one standby; ``front``: one of the fronts, whose phones turn to the next target of their own SRV order
+    (RFC 3263, section 4.3)."""
+    timer_f_ns: list[TimerF] = Field(default=[DEFAULT_TIMER_F_NS], alias="timer_f", min_length=1)
+    """With the victim ``front``: how long phones wait for an answer before they turn to the next target."""
     rate_per_s: list[Rate] = Field(default=[100.0], alias="rate", min_length=1)
     """Registrations a second, at all fronts together."""
+
+    def loads(self) -> list[dict[str, Any]]:
+        """Every load; how long phones wait tells cells apart where a front is lost, and nowhere else."""
+        loads = super().loads()
+        return [
+            one if one["victim"] == "front" else {**one, "timer_f_ns": DEFAULT_TIMER_F_NS}
+            for one in loads
+            if one["victim"] == "front" or one["timer_f_ns"] == self.timer_f_ns[0]
+        ]
 
 
 class _CallCells(ServerCells):
@@ -325,21 +379,21 @@ PROBES = (
     Probe(
         name="register-failover",
         cells=RegisterFailoverCells,
-        short=("transport", "mode", "fault"),
+        short=("transport", "mode", "fault", "victim"),
         driver=TELEPHONY,
         bounded=_SILENCE_OF_PHONES,
     ),
     Probe(
         name="session-failover",
         cells=SessionFailoverCells,
-        short=("transport", "mode", "fault"),
+        short=("transport", "mode", "fault", "victim"),
         driver=TELEPHONY,
         bounded="the longest time in which no caller was answered",
     ),
     Probe(
         name="two-stage-failover",
         cells=TwoStageFailoverCells,
-        short=("transport", "mode", "fault", "primaries"),
+        short=("transport", "mode", "fault", "victim", "primaries"),
         driver=TELEPHONY,
         bounded=_SILENCE_OF_PHONES,
     ),

@@ -1,5 +1,6 @@
 """What is stored of a trial: ``result`` of ``trial.json``. Times are those of one monotonic clock, in ns."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import ConfigDict
@@ -7,6 +8,7 @@ from pydantic import ConfigDict
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.store.results import Result
 from stealtime.studies.telephony.generators.limit import Limit
+from stealtime.studies.telephony.parameters import StageVictim, Victim
 from stealtime.vocabulary.readings import Model
 
 
@@ -116,16 +118,16 @@ class AnswersOverTime(Model):
 
 
 class _FailedOver(_Stored):
-    """A server's host was lost under a load."""
+    """A server's host was lost under a load, or what else its phones depend on."""
 
     host: str
-    """That was lost."""
+    """That was lost; where several were, their names with commas between."""
     rate_per_s: float
     """Of the load."""
-    fault_to_detection_ns: int
-    """Until the standby had won the register."""
-    fault_to_running_ns: int
-    """Until the guest ran again."""
+    fault_to_detection_ns: int | None
+    """Until the standby had won the register; None: no guest was lost."""
+    fault_to_running_ns: int | None
+    """Until the guest ran again; of several, the last one. None: no guest was lost."""
     fault_to_answer_ns: int | None
     """Until a phone or caller had the first answer from it; None: there was none."""
     clock_error_ns: int = 0
@@ -134,10 +136,29 @@ class _FailedOver(_Stored):
     """To the users of the server that was lost."""
 
 
+class Unprotected(Model):
+    """A server lost the host that backs it, and ran on without it."""
+
+    fault_to_noticed_ns: int
+    """Until its active member had noticed."""
+    fault_to_alone_ns: int
+    """Until the register had said that it is alone: in ``net`` all that it says is held until then."""
+    fault_to_protected_ns: int
+    """Until it had another standby, with a whole copy of it: for so long its host could not die."""
+    fault_to_back_ns: int | None
+    """Until the host that had fallen silent was there again; None: only the member died, its host was there."""
+
+    @property
+    def back_to_protected_ns(self) -> int:
+        """How long it took to be protected again, from when there was a host for its standby."""
+        return self.fault_to_protected_ns - (self.fault_to_back_ns or 0)
+
+
 class RegistrationFailover(_FailedOver):
-    """A server's host died while phones registered."""
+    """A server's host, or the one that backs it, was lost while phones registered."""
 
     kind: Literal["registration-failover"] = "registration-failover"
+    victim: Victim = "primary"
     users: int
     sent: int
     acknowledged: int
@@ -156,12 +177,22 @@ class RegistrationFailover(_FailedOver):
     """Of the users that the server knew before the load, how many it was asked for after the failover."""
     lost_of_before: int = 0
     """Of these, the ones that it does not know any more."""
+    silence_before_ns: int | None = None
+    """The longest one before the fault; None: there were no two, or an older run."""
+    longest_ns: int | None = None
+    """The longest registration that was acknowledged after the fault, from the first copy of its request on; None:
+    none was, or an older run."""
+    unprotected: Unprotected | None = None
+    """Where the standby was lost."""
 
 
 class SessionFailover(_FailedOver):
-    """A server's host died while sessions were established and ended: all at once, each as soon as it was answered."""
+    """A host of a server was lost while sessions were established and ended, each as soon as it was answered."""
 
     kind: Literal["session-failover"] = "session-failover"
+    victim: Victim = "primary"
+    unprotected: Unprotected | None = None
+    """Where the standby was lost."""
     saturation_per_s: float | None
     """The session establishment rate of the unprotected server over this transport, where the load is a share of it."""
     saturation_unbounded_because: str | None = None
@@ -204,6 +235,36 @@ class PrimaryUsers(Model):
     """The longest one that ends after the fault; None: none came any more."""
     late: int
     """Users whose acknowledgement took so long that a phone sends again meanwhile (RFC 3261, T1), over UDP at least."""
+    runs_on: str | None = None
+    """The host where its guest ran when all phones were done; None: on none or several, or an older run."""
+
+
+class FrontLost(Model):
+    """A front was lost, and its phones turned to the next target of their own SRV order (RFC 3263, section 4.3)."""
+
+    name: str
+    timer_f_ns: int
+    """How long a phone waited for an answer of a front (RFC 3261, timer F)."""
+    phones: int
+    """Whose front it was."""
+    turned: int
+    """Of them, those that another front acknowledged."""
+    undelivered: int
+    """Requests to it whose phone was told that they cannot be delivered: by ICMP, or by the end of a connection."""
+    timed_out: int
+    """Requests to it that got no answer until timer F ended."""
+    longest_wait_ns: int | None
+    """Of a phone that turned: from its first request until it was acknowledged; None: none turned."""
+    median_wait_ns: int | None
+    """Of those that turned."""
+    silence_ns: int | None
+    """The longest time between two acknowledgements of its phones that ends after the fault; None: it had no end."""
+    others_silence_ns: int | None
+    """The same of all other phones."""
+    others_silence_before_ns: int | None
+    """Of the others, before the fault; None: there were no two."""
+    offered_per_s: float
+    """Registrations that began in a second."""
 
 
 class PrimaryAdded(Model):
@@ -228,9 +289,14 @@ class PrimaryAdded(Model):
 
 
 class TwoStageFailover(_FailedOver):
-    """The host of one of several primaries behind fronts died while phones registered, after a primary was added."""
+    """Hosts of primaries behind fronts, or a front, were lost while phones registered, after a primary was added."""
 
     kind: Literal["two-stage-failover"] = "two-stage-failover"
+    victim: StageVictim = "primary"
+    lost_within_ns: int = 0
+    """Where several hosts, or the processes of a front, were lost: how long after the first one the last one was."""
+    front: FrontLost | None = None
+    """Where a front was lost."""
     seed: int
     """Of the phones' choice of a front, and of their order."""
     fronts: dict[str, int]
@@ -245,28 +311,36 @@ class TwoStageFailover(_FailedOver):
     retransmissions: int
     connections_failed: int
     primaries: list[PrimaryUsers]
-    """The one that died first, then the others."""
+    """In the order in which they were added: where the host of one was lost, that of the first."""
     added: PrimaryAdded
-    others_over_time: AnswersOverTime
-    """To the users of all others."""
+    others_over_time: AnswersOverTime | None
+    """To the users of what was not lost; None: all primaries were."""
+
+    @property
+    def died(self) -> list[PrimaryUsers]:
+        """The primaries whose hosts were lost."""
+        return self.primaries[: primaries_lost(self.victim, len(self.primaries))]
+
+    @property
+    def others(self) -> list[PrimaryUsers]:
+        return self.primaries[len(self.died) :]
 
     @property
     def silence_ns(self) -> int | None:
-        """Of the killed primary's users."""
-        return self.primaries[0].silence_ns
+        """Of the users of the primary that was lost, of several the longest; or of the phones of the front."""
+        return _longest(one.silence_ns for one in self.died) if self.front is None else self.front.silence_ns
 
     @property
     def others_silence_ns(self) -> int | None:
-        """Of the users of that other primary which had the longest."""
-        found = [one.silence_ns for one in self.primaries[1:]]
-        return None if None in found else max((one for one in found if one is not None), default=None)
+        """Of the users of that other primary which had the longest; or of the phones of other fronts."""
+        return _longest(one.silence_ns for one in self.others) if self.front is None else self.front.others_silence_ns
 
     @property
     def others_silence_before_ns(self) -> int | None:
-        """Of the users of that other primary which had the longest before the fault."""
-        return max(
-            (one.silence_before_ns for one in self.primaries[1:] if one.silence_before_ns is not None), default=None
-        )
+        """Of the same users, before the fault."""
+        if self.front is not None:
+            return self.front.others_silence_before_ns
+        return max((one.silence_before_ns for one in self.others if one.silence_before_ns is not None), default=None)
 
     @property
     def front_share(self) -> float:
@@ -278,3 +352,14 @@ class TwoStageFailover(_FailedOver):
         """The share of the users that the primary with the most has."""
         users = [one.users for one in self.primaries]
         return max(users) / max(1, sum(users))
+
+
+def primaries_lost(victim: StageVictim, primaries: int) -> int:
+    """Give how many of the primaries lose their hosts, from the first one on."""
+    return {"front": 0, "primary": 1, "all-primaries": primaries}[victim]
+
+
+def _longest(silences_ns: Iterable[int | None]) -> int | None:
+    """Give the longest silence; None where one of them has no end, or there is none."""
+    found = list(silences_ns)
+    return None if None in found else max((one for one in found if one is not None), default=None)

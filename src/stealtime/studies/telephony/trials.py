@@ -35,6 +35,7 @@ from stealtime.studies.telephony.place.two_stage import TwoStagePlace
 from stealtime.studies.telephony.registrations.failover import fail_over
 from stealtime.studies.telephony.registrations.load import Load, attempt_rate, run_load
 from stealtime.studies.telephony.registrations.saturation import Attempt, Saturation, search
+from stealtime.studies.telephony.registrations.standby import lose_standby
 from stealtime.studies.telephony.registrations.two_stages import fail_over_of_several
 from stealtime.studies.telephony.results import (
     RateAttempt,
@@ -174,10 +175,11 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
 
 
 def register_failover(server: Server, cell: PlannedCell, folder: Path) -> RegistrationFailover:
-    """Have the server's host die while phones register."""
+    """Have the server's host, or the one that backs it, be lost while phones register."""
     wanted, place = RegisterFailoverParameters.of(cell.cell), _that_fails_over(server)
     rate, _ = _rate(server, cell.cell)
-    return fail_over(place, wanted, rate, cell.duration_ns / 1e9, folder)
+    trial = fail_over if wanted.victim == "primary" else lose_standby
+    return trial(place, wanted, rate, cell.duration_ns / 1e9, folder)
 
 
 def fail_over_sessions(server: Server, cell: PlannedCell, folder: Path) -> SessionFailover:
@@ -190,7 +192,7 @@ def fail_over_sessions(server: Server, cell: PlannedCell, folder: Path) -> Sessi
 
 
 def two_stage_failover(server: Server, cell: PlannedCell, folder: Path) -> TwoStageFailover:
-    """Add a primary, then have the host of another one die, each while phones register."""
+    """Add a primary, then have hosts of primaries or a front be lost, each while phones register."""
     wanted, place = TwoStageFailoverParameters.of(cell.cell), server.place
     if not isinstance(place, TwoStagePlace):
         raise TypeError(f"{place!r} has no fronts")

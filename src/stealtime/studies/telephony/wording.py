@@ -13,6 +13,8 @@ from stealtime.studies.telephony.parameters import ServerParameters
 from stealtime.vocabulary.quantities import format_duration
 
 _FAULTS = {"silent": ", silent", "planned": ", moved"}
+_VICTIMS = {"standby": ", its standby", "front": ", a front", "all-primaries": ", all primaries"}
+"""What is lost, where that is not the host of one server."""
 _TRANSPORTS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
 _SEVERAL = (
     "Two stages: silence is that of the users of the primary whose host died, the others are the users of all other "
@@ -32,6 +34,17 @@ _STATE = (
 _WEIGHT = (
     "Host weight: that of the CPU group of the host side (members, daemons, QEMU but for its vCPU threads), where 100 "
     "is as much as any other group or task of the usual priority has."
+)
+_STANDBY = (
+    "Its standby: the host that backs the server is lost, and the server runs on without protection. To alone: until "
+    "the register has said that it is alone; in net all that it says is held until then. Unprotected for: from the "
+    "fault until it had another standby with a whole copy. Host back to protected: the same from when there was a host "
+    "for that; one that fell silent comes back later."
+)
+_FRONT = (
+    "A front: its phones turn to the next target of their own SRV order (RFC 3263, section 4.3) where a request cannot "
+    "be delivered, or gets no answer until timer F. A wait is that of one phone, from its first request until it was "
+    "acknowledged. Silence is that of the phones of this front, the others are the phones of the other one."
 )
 VOICE_NOTE = (
     "Callers and phones both speak; a stream is the voice of one of them. Delay (one way), loss and MOS (ITU-T G.107) "
@@ -80,9 +93,12 @@ def server_words(cell: TelephonyFigures) -> str:
     how = "" if mode in (None, "off") else f" {mode}"
     every = f" every {format_duration(interval_ns)}" if isinstance(interval_ns, int) else ""
     several = f", {primaries} primaries" if isinstance(primaries := cell.parameters.get("primaries"), int) else ""
+    victim = _VICTIMS.get(str(cell.parameters.get("victim")), "")
     fault = _FAULTS.get(str(cell.parameters.get("fault")), "")
+    timer_f_ns = cell.parameters.get("timer_f_ns")
+    wait = f", timer F {format_duration(timer_f_ns)}" if isinstance(timer_f_ns, int) else ""
     apart = ", media apart" if cell.parameters.get("roles") == "apart" else ""
-    return f"{cell.platform}{how}{every}{apart}{several}{_size_words(cell)}{fault}"
+    return f"{cell.platform}{how}{every}{apart}{several}{_size_words(cell)}{victim}{fault}{wait}"
 
 
 def _size_words(cell: TelephonyFigures) -> str:
@@ -165,6 +181,8 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
         lines.append(_WEIGHT)
     if any("primaries" in cell.parameters for cell in cells):
         lines.append(_SEVERAL)
+    victims = {cell.parameters.get("victim") for cell in cells}
+    lines += [words for victim, words in (("standby", _STANDBY), ("front", _FRONT)) if victim in victims]
     if any(cell.calls is not None for cell in cells):
         lines.append(VOICE_NOTE)
     if any(cell.parameters.get("mode") == "no-net" for cell in cells):

@@ -1,4 +1,4 @@
-"""The trial of the probe ``session-failover``: the server's host dies while sessions are established and ended."""
+"""The trial of the probe ``session-failover``: a host of the server is lost while sessions are set up and ended."""
 
 import time
 from pathlib import Path
@@ -9,7 +9,8 @@ from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relay_ports import open_ports
 from stealtime.studies.telephony.loads import SessionFailoverParameters
 from stealtime.studies.telephony.place.model import Place
-from stealtime.studies.telephony.registrations.failover import await_first_answer, silence_ns, told_of
+from stealtime.studies.telephony.registrations.failover import await_first_answer, silence_ns
+from stealtime.studies.telephony.registrations.losses import lose
 from stealtime.studies.telephony.results import SessionFailover
 from stealtime.studies.telephony.sipp.program import SippOrder, start_sipp
 from stealtime.vocabulary.errors import StealtimeError
@@ -30,7 +31,7 @@ def session_failover(
     before_s: float,
     folder: Path,
 ) -> SessionFailover:
-    """Let the host of a server die while sessions are established and ended.
+    """Let a host of a server be lost while sessions are established and ended.
 
     Args:
         place: The server; it is protected, or there is another one.
@@ -67,7 +68,7 @@ def session_failover(
             await_first_answer(callers)
             time.sleep(before_s)
             place.check_protected(active, from_ns)
-            fault = place.lose_host(wanted.fault)
+            loss = lose(place, active, wanted.victim, wanted.fault)
             finished = callers.wait()
         finally:
             callers.end()
@@ -77,11 +78,10 @@ def session_failover(
         raise StealtimeError(f"SIPp began no session: {finished.said}", hint="is its address or a port taken?")
     leaked = open_ports(place.client, sessions.relays)
     # As whole as it was before, for the next trial.
-    place.revive()
-    place.await_protected(frozenset(member.pid for member in active if member.pid is not None))
+    loss.mend()
     answered = sorted(sessions.answered_ns.values())
     return SessionFailover(
-        **told_of(fault, answered),
+        **loss.told(answered),
         rate_per_s=rate_per_s,
         saturation_per_s=saturation_per_s,
         begun=len(sessions.sent_ns),
@@ -90,5 +90,5 @@ def session_failover(
         leaked_ports=None if leaked is None else len(leaked),
         retransmissions=finished.counts.retransmissions,
         connections_lost=callers.lost_connections(),
-        silence_ns=silence_ns(answered, sessions.unanswered_ns, fault.struck_ns),
+        silence_ns=silence_ns(answered, sessions.unanswered_ns, loss.struck_ns),
     )

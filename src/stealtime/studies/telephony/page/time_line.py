@@ -5,11 +5,15 @@ from dataclasses import dataclass
 
 from stealtime.report import notation
 from stealtime.report.page.plane import Tick, percent, ticks_of
-from stealtime.studies.telephony.figures import TelephonyFigures
+from stealtime.studies.telephony.figures import TelephonyFigures, TimeLine
 from stealtime.studies.telephony.results import AnswersOverTime
 from stealtime.studies.telephony.wording import cell_words
 
 _TICK_NS = 500_000_000
+_STRUCK = {"killed": "SIGKILL", "silent": "silent", "planned": "moved"}
+"""What happens to the host or the front, by the fault."""
+_OTHERS = {False: "users of the other primaries", True: "phones of the other front"}
+"""By whether a front is lost."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +51,26 @@ def charts(cells: Sequence[TelephonyFigures]) -> list[Chart]:
     drawn = []
     for cell in (one for one in cells if one.time_lines):
         title, line = cell_words(cell), cell.time_lines[0]
-        taken = (
-            [("the other server has the address", line.fault_to_running_ns)]
-            if cell.parameters.get("mode") == "replicated"
-            else [("the standby takes over", line.fault_to_detection_ns), ("the guest runs", line.fault_to_running_ns)]
-        )
-        moments = [("SIGKILL", 0), *taken, ("first answer", line.fault_to_answer_ns)]
+        struck = (_STRUCK.get(str(cell.parameters.get("fault", "killed")), "lost"), 0)
+        moments = [struck, *_went_on(cell, line), ("first answer", line.fault_to_answer_ns)]
         drawn.append(_chart(title, line.over_time, moments, line.silence_ns))
         if line.others_over_time is not None:
-            others = f"{title}, users of the other primaries"
-            drawn.append(_chart(others, line.others_over_time, [("SIGKILL", 0)], line.others_silence_ns))
+            others = f"{title}, {_OTHERS[cell.parameters.get('victim') == 'front']}"
+            drawn.append(_chart(others, line.others_over_time, [struck], line.others_silence_ns))
     return drawn
+
+
+def _went_on(cell: TelephonyFigures, line: TimeLine) -> list[tuple[str, int | None]]:
+    """Give the moments at which what was lost was replaced."""
+    if cell.parameters.get("mode") == "replicated":
+        return [("the other server has the address", line.fault_to_running_ns)]
+    if (lapse := line.unprotected) is not None:
+        return [
+            ("the server knows that it is alone", lapse.fault_to_alone_ns),
+            ("the host is back", lapse.fault_to_back_ns),
+            ("protected again", lapse.fault_to_protected_ns),
+        ]
+    return [("the standby takes over", line.fault_to_detection_ns), ("the guest runs", line.fault_to_running_ns)]
 
 
 def _chart(
@@ -92,7 +105,8 @@ def _chart(
         [
             Moment(place(at_ns), f"{words}: {notation.duration(at_ns, 3) if at_ns else '0'}")
             for words, at_ns in moments
-            if at_ns is not None
+            # What comes later than the picture ends is in the table.
+            if at_ns is not None and at_ns < span_ns + steps.first_step_ns
         ],
         ticks_of(ticks, 2.0),
         "phones heard nothing any more"

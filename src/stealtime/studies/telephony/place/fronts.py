@@ -1,6 +1,7 @@
 """The first stage: fronts without state, and the name server that leads phones to them, natively on this machine.
 
-They are not protected: a front keeps nothing, and phones that get no answer of one ask another (RFC 3263, section 4.3).
+They are not protected: a front keeps nothing, and phones that get no answer of one ask another (RFC 3263, section 4.3;
+:mod:`stealtime.studies.telephony.registrations.turning_phones`).
 """
 
 import subprocess
@@ -8,7 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from stealtime.hosts.client import Client, LaboratoryNode
+from stealtime.hosts.client import Client, LaboratoryNode, change_ipv4
+from stealtime.hosts.host import FaultKind
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.lab.image.cache import write_atomically
 from stealtime.lab.image.debian_programs import command_in
@@ -26,7 +28,7 @@ from stealtime.studies.telephony.appliance.root import KAMCMD, obtain_root
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.location import Located, Protocol, locate
 from stealtime.studies.telephony.place.native_server import NativeServer
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 FRONT_NODES = ("front1", "front2")
 NAMES_NODE = "names"
@@ -42,6 +44,10 @@ _WHOLE_SECOND_S = 0.1
 def laboratory_fronts(laboratory: Laboratory, client: Client) -> "Fronts":
     """Have the first stage in nodes of a laboratory."""
     nodes = {name: LaboratoryNode(laboratory, name) for name in FIRST_STAGE_NODES}
+    for name in FRONT_NODES:
+        # Linux refuses once a second and address that nobody listens at a port (icmp(7)). All phones have one address
+        # here, and in the world one each.
+        change_ipv4(nodes[name], {"icmp_ratelimit": "0"})
     return Fronts(nodes, laboratory.folder, client)
 
 
@@ -63,15 +69,13 @@ class Fronts:
             address=self._name_server,
             fronts=[Front(name=node, address=address) for node, address in self.addresses.items()],
         )
-        self._servers = [
-            *(
-                NativeServer(
-                    nodes[node].start, node, folder, FrontConfiguration(address=address), run=self._folder(node)
-                )
-                for node, address in self.addresses.items()
-            ),
-            NativeServer(nodes[NAMES_NODE].start, NAMES_NODE, folder, names),
-        ]
+        self._servers = {
+            node: NativeServer(
+                nodes[node].start, node, folder, FrontConfiguration(address=address), run=self._folder(node)
+            )
+            for node, address in self.addresses.items()
+        }
+        self._servers[NAMES_NODE] = NativeServer(nodes[NAMES_NODE].start, NAMES_NODE, folder, names)
         self._primaries: list[str] = []
         self._is_settled = True
 
@@ -81,7 +85,7 @@ class Fronts:
         for node in FRONT_NODES:
             self._folder(node).mkdir(exist_ok=True)
             self._write(node, destinations(dealt(self._primaries)))
-        for server in self._servers:
+        for server in self._servers.values():
             server.start()
 
     def await_ready(self) -> None:
@@ -124,12 +128,42 @@ class Fronts:
         self._tell(destinations(after, other=before), after_each)
         self._primaries.append(primary)
 
+    def lose(self, node: str, kind: FaultKind) -> tuple[int, int]:
+        """Have a front be lost; give when that began, and when all of it was, in nanoseconds of the monotonic clock.
+
+        Args:
+            node: Which.
+            kind: ``killed``: all its processes by SIGKILL: its ports refuse, its connections close; ``silent``: they
+                stand still (SIGSTOP), so that nothing tells of it.
+
+        Raises:
+            UsageError: It is to be moved, and it is no guest.
+        """
+        if kind == "planned":
+            raise UsageError("a front is no guest that its operator could move", hint="it is killed, or silent")
+        struck_ns = time.monotonic_ns()
+        if kind == "silent":
+            self._servers[node].freeze()
+        else:
+            self._servers[node].stop()
+        return struck_ns, time.monotonic_ns()
+
+    def revive(self, node: str) -> None:
+        """Start a front anew that was lost; it deals users as before. Waits until it answers.
+
+        Raises:
+            StealtimeError: It does not come up.
+        """
+        self._servers[node].stop()
+        self._servers[node].start()
+        await_answer(self._client, self.addresses[node], _UP_WITHIN_S, self.log_tail)
+
     def stop(self) -> None:
-        for server in self._servers:
+        for server in self._servers.values():
             server.stop()
 
     def log_tail(self) -> str:
-        return "\n".join(f"--- {server.name}\n{server.log_tail()}" for server in self._servers)
+        return "\n".join(f"--- {server.name}\n{server.log_tail()}" for server in self._servers.values())
 
     def _folder(self, node: str) -> Path:
         return self._parent / node

@@ -8,6 +8,7 @@ from typing import Any
 
 from stealtime.hosts.guest import Fault, Guest, lose_host
 from stealtime.hosts.host import CpuTimes, FaultKind, NotProtectedError
+from stealtime.hosts.standby_loss import Lapse, StandbyLoss, lapse_after, lose_standby
 from stealtime.hosts.testbed import Testbed
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
@@ -29,8 +30,8 @@ class GuestsPlace:
 
     def __init__(self, testbed: Testbed, mode: Mode, *, cpus_of_each: int = 1) -> None:
         self._cpus_of_each = cpus_of_each
-        self._silent: str | None = None
-        """The host that fell silent."""
+        self._silent: set[str] = set()
+        """The hosts that fell silent."""
         self.testbed = testbed
         self.mode = mode
         self.client = testbed.client
@@ -75,14 +76,14 @@ class GuestsPlace:
         self.testbed.clear()
 
     def lose(self, guests: Sequence[Guest], active: Sequence[MemberStatus], survived: str, kind: FaultKind) -> Fault:
-        """Lose the host of some of its guests; see :func:`stealtime.hosts.guest.lose_host`."""
-        self._silent = active[0].host if kind == "silent" else None
+        """Lose the hosts of some of its guests; see :func:`stealtime.hosts.guest.lose_host`."""
+        self._silent = {one.host for one in active} if kind == "silent" else set()
         return lose_host(guests, active, survived, kind)
 
     def revive(self) -> None:
-        host, self._silent = self._silent, None
-        if host is not None:
-            self.guests[0].revive(host)
+        silent, self._silent = self._silent, set()
+        for host in {host.name: host for guest in self.guests for host in guest.hosts if host.name in silent}.values():
+            host.revive()
 
     def log_tail(self) -> str:
         return self.testbed.log_tail()
@@ -158,6 +159,26 @@ class GuestPlace(GuestsPlace):
         if {one.host for one in active} != {died}:
             raise NotProtectedError("the guests of the server are not on the same host")
         return self.lose(self.guests, active, self.signalling.other_host(died), kind)
+
+    def lose_standby(self, active: Sequence[MemberStatus], kind: FaultKind) -> StandbyLoss:
+        """Lose the host that backs it; its guests go on where they are. See :mod:`stealtime.hosts.standby_loss`.
+
+        Args:
+            active: The members of its guests.
+            kind: How.
+
+        Raises:
+            StealtimeError: It is not protected, or a standby has no guest that could be moved away.
+        """
+        if self.mode == "off":
+            raise unprotected()
+        loss = lose_standby(self.guests, active, kind)
+        self._silent = {loss.host} if kind == "silent" else set()
+        return loss
+
+    def lapse_after(self, active: Sequence[MemberStatus], loss: StandbyLoss) -> Lapse:
+        """Tell how long it was not protected after it had lost its standby; it is protected again."""
+        return lapse_after(self.guests, active, loss)
 
     def _refuse_end(self) -> None:
         for guest in self.guests:

@@ -30,14 +30,27 @@ _ENDS_WITHIN_S = 30.0
 
 
 @dataclass(frozen=True)
-class Located:
-    """A server that phones were led to."""
+class Target:
+    """A server that an SRV record leads to."""
 
     name: str
     address: str
     port: int
+
+
+@dataclass(frozen=True)
+class Located(Target):
+    """A server that phones were led to first."""
+
     phones: tuple[int, ...]
     """The numbers of the phones that turn to it, from 0 on."""
+    further: tuple[Target, ...] = ()
+    """Where these phones turn if it does not answer, in their order (RFC 3263, section 4.3)."""
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """All that these phones try, in their order."""
+        return (self, *self.further)
 
 
 def locate(
@@ -69,11 +82,19 @@ def locate(
         raise StealtimeError(
             f"the name server at {name_server} leads to no SIP server of {domain}: {last[-1] if last else 'no word'}"
         )
-    return [Located(**{**one, "phones": tuple(one["phones"])}) for one in json.loads(said)]
+    found = []
+    for one in json.loads(said):
+        first, *further = (Target(**target) for target in one["targets"])
+        found.append(Located(first.name, first.address, first.port, tuple(one["phones"]), tuple(further)))
+    return found
 
 
-def choose(services: "RRset", phones: int, seed: int) -> dict[tuple[str, int], list[int]]:
-    """Give the target and port that each phone turns to first, by the SRV records of a service.
+Order = tuple[tuple[str, int], ...]
+"""Targets with their ports, the first one first."""
+
+
+def choose(services: "RRset", phones: int, seed: int) -> dict[Order, list[int]]:
+    """Give the phones of each order of targets in which some of them try these, by the SRV records of a service.
 
     Args:
         services: The records.
@@ -82,10 +103,10 @@ def choose(services: "RRset", phones: int, seed: int) -> dict[tuple[str, int], l
     """
     # The order of records is drawn from the module's generator.
     random.seed(seed)
-    chosen: dict[tuple[str, int], list[int]] = {}
+    chosen: dict[Order, list[int]] = {}
     for phone in range(phones):
-        first = cast("SRV", services.processing_order()[0])
-        chosen.setdefault((first.target.to_text(), first.port), []).append(phone)
+        order = tuple((one.target.to_text(), one.port) for one in cast("list[SRV]", services.processing_order()))
+        chosen.setdefault(order, []).append(phone)
     return chosen
 
 
@@ -99,14 +120,17 @@ def _ask(name_server: str, domain: str, protocol: str, phones: int, seed: int) -
     services = resolver.resolve(f"_sip._{protocol}.{domain}.", "SRV").rrset
     if services is None:
         raise ValueError("an answer without records")
+    chosen = sorted(choose(services, phones, seed).items())
+    names = {target for order, _ in chosen for target, _ in order}
+    addresses = {name: next(iter(resolver.resolve(name, "A"))).to_text() for name in sorted(names)}
     return [
         {
-            "name": target.rstrip("."),
-            "address": next(iter(resolver.resolve(target, "A"))).to_text(),
-            "port": port,
+            "targets": [
+                {"name": target.rstrip("."), "address": addresses[target], "port": port} for target, port in order
+            ],
             "phones": own,
         }
-        for (target, port), own in sorted(choose(services, phones, seed).items())
+        for order, own in chosen
     ]
 
 

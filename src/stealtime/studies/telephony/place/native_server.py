@@ -4,6 +4,7 @@ A PID namespace ends all of it with its first process; a mount namespace of its 
 read-only tree.
 """
 
+import contextlib
 import shlex
 import subprocess
 import time
@@ -73,15 +74,18 @@ class NativeServer:
         with self._log.open("wb") as log:
             self._process = self._start(argv, stdout=log, stderr=subprocess.STDOUT)
 
+    def freeze(self) -> None:
+        """Have all its processes stand still: its sockets stay open, and nobody reads what comes there."""
+        for process in self._family():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
+
     def stop(self) -> bool:
         """End all its processes, if it was started; tell whether it was."""
+        family = self._family()
         process, self._process = self._process, None
         if process is None:
             return False
-        try:
-            family = process.children(recursive=True)
-        except psutil.NoSuchProcess:
-            family = []
         process.kill()
         process.wait()
         # The first of them ends with it, and all others with that one: whoever is next finds its ports free.
@@ -89,6 +93,15 @@ class NativeServer:
         while not all(map(_has_ended, family)) and time.monotonic() < deadline:
             time.sleep(_LOOKED_EVERY_S)
         return True
+
+    def _family(self) -> list[psutil.Process]:
+        """Give what its first process has started."""
+        if self._process is None:
+            return []
+        try:
+            return list(self._process.children(recursive=True))
+        except psutil.NoSuchProcess:
+            return []
 
     def log_tail(self) -> str:
         try:

@@ -4,7 +4,7 @@ As in figure 1 of Patnaik et al. Each primary is a guest on a host of its own, w
 its own; one more host backs them all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from stealtime.hosts.guest import Fault, Guest
@@ -127,13 +127,15 @@ class TwoStagePlace(GuestsPlace):
         Raises:
             StealtimeError: It is not protected, or nobody took it over.
         """
-        if self.mode == "off":
-            raise unprotected()
-        guest = self.guests[0]
-        active = guest.await_ready()
-        if active.host != guest.home:
-            raise NotProtectedError(f"the primary of {guest.home} is on its standby already")
-        return self.lose([guest], [active], guest.other_host(active.host), kind)
+        return self._lose(self.guests[:1], kind)
+
+    def lose_all_hosts(self, kind: FaultKind) -> Fault:
+        """Lose the hosts of all primaries at once, each when it is protected; give the times when all run again.
+
+        Raises:
+            StealtimeError: As of one.
+        """
+        return self._lose(self.guests, kind)
 
     def stop(self) -> None:
         """End all servers and all that runs on the hosts; the usual two receive machines again."""
@@ -143,6 +145,16 @@ class TwoStagePlace(GuestsPlace):
 
     def log_tail(self) -> str:
         return f"{super().log_tail()}\n{self.fronts.log_tail()}"
+
+    def _lose(self, guests: Sequence[Guest], kind: FaultKind) -> Fault:
+        if self.mode == "off":
+            raise unprotected()
+        active = [guest.await_ready() for guest in guests]
+        for guest, one in zip(guests, active, strict=True):
+            if one.host != guest.home:
+                raise NotProtectedError(f"the primary of {guest.home} is on its standby already")
+        # All of them have the same one.
+        return self.lose(guests, active, guests[0].other_host(guests[0].home), kind)
 
     def _begin_primary(self) -> Guest:
         number = len(self.guests)

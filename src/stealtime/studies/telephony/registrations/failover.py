@@ -1,12 +1,15 @@
 """A server's host dies while phones register; then the surviving server is asked for each acknowledged registration."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+import psutil
 
 from stealtime.hosts.guest import Fault
+from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.loads import RegisterFailoverParameters
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.registrations.enrolment import some_of
@@ -19,7 +22,6 @@ from stealtime.studies.telephony.registrations.load import (
     unknown_users,
 )
 from stealtime.studies.telephony.results import AnswersOverTime, RegistrationFailover
-from stealtime.studies.telephony.sipp.program import Sipp
 from stealtime.vocabulary.errors import StealtimeError
 
 _STEP_NS = 20_000_000
@@ -63,13 +65,26 @@ def fail_over(
     lost = unknown_users(place.client, place.address, acknowledged, folder)
     asked = some_of(wanted.registered)
     lost_of_before = unknown_users(place.client, place.address, asked, folder / "before")
+    make_whole(place, active)
+    return RegistrationFailover(
+        **told_of(fault, registered.answered_ns.values()),
+        **told_of_phones(load, registered, fault.struck_ns, lost),
+        asked_of_before=len(asked),
+        lost_of_before=len(lost_of_before),
+    )
+
+
+def make_whole(place: Place, lost: Sequence[MemberStatus]) -> None:
+    """Have a server whose members were lost as protected as it was before, for the next trial.
+
+    Raises:
+        StealtimeError: It does not come that far.
+    """
     place.revive()
-    place.await_protected(frozenset(member.pid for member in active if member.pid is not None))
-    found = _result(load, registered, fault, lost)
-    return found.model_copy(update={"asked_of_before": len(asked), "lost_of_before": len(lost_of_before)})
+    place.await_protected(frozenset(member.pid for member in lost if member.pid is not None))
 
 
-def silence_ns(answered_ns: list[int], unanswered_ns: list[int], fault_ns: int) -> int | None:
+def silence_ns(answered_ns: Sequence[int], unanswered_ns: Sequence[int], fault_ns: int) -> int | None:
     """Give the longest time between two answers that follow each other, the second one after the fault.
 
     None where the last silence has no end, since there is no answer after the fault (a TCP connection that lost its
@@ -86,7 +101,25 @@ def silence_ns(answered_ns: list[int], unanswered_ns: list[int], fault_ns: int) 
     return max(gaps, default=None)
 
 
-def over_time(answered_ns: list[int], fault_ns: int) -> AnswersOverTime:
+def longest_gap_ns(answered_ns: Sequence[int], until_ns: int) -> int | None:
+    """Give the longest time between two answers that follow each other, both before a moment."""
+    times = sorted(at_ns for at_ns in answered_ns if at_ns <= until_ns)
+    return max((later - earlier for earlier, later in pairwise(times)), default=None)
+
+
+def longest_registration_ns(registered: Registered, since_ns: int) -> int | None:
+    """Give the longest registration that was acknowledged after a moment, from the first copy of its request on."""
+    sent = registered.sent_ns
+    times = (at_ns - sent[user] for user, at_ns in registered.answered_ns.items() if at_ns > since_ns)
+    return max(times, default=None)
+
+
+def first_answer_ns(answered_ns: Iterable[int], from_ns: int, struck_ns: int) -> int | None:
+    """Give how long after a fault the first answer came that came from a moment on; None: there was none."""
+    return min((at_ns - struck_ns for at_ns in answered_ns if at_ns >= from_ns), default=None)
+
+
+def over_time(answered_ns: Sequence[int], fault_ns: int) -> AnswersOverTime:
     """Count the answers in steps, from a second before the fault on."""
     first_ns = -_SHOWN_BEFORE_NS
     counts = [0] * ((_SHOWN_BEFORE_NS + _SHOWN_AFTER_NS) // _STEP_NS)
@@ -105,43 +138,63 @@ def told_of(fault: Fault, answered_ns: Iterable[int]) -> dict[str, Any]:
         answered_ns: When users of the server that was lost were answered, in any order.
     """
     answered = sorted(answered_ns)
-    first_ns = next((at_ns for at_ns in answered if at_ns >= fault.running_ns), None)
     return {
         "host": fault.died,
         "fault_to_detection_ns": fault.detected_ns - fault.struck_ns,
         "fault_to_running_ns": fault.running_ns - fault.struck_ns,
-        "fault_to_answer_ns": None if first_ns is None else first_ns - fault.struck_ns,
+        "fault_to_answer_ns": first_answer_ns(answered, fault.running_ns, fault.struck_ns),
         "clock_error_ns": fault.error_ns,
         "over_time": over_time(answered, fault.struck_ns),
     }
 
 
-def _result(load: Load, registered: Registered, fault: Fault, lost: list[str]) -> RegistrationFailover:
+def told_of_phones(load: Load, registered: Registered, struck_ns: int, lost: Sequence[str]) -> dict[str, Any]:
+    """Give what a result tells of the phones of one server, whichever of its hosts was lost.
+
+    Args:
+        load: The registrations that were to come.
+        registered: What came of them.
+        struck_ns: When the host was lost.
+        lost: Users that were acknowledged and are not known any more.
+    """
     answered = sorted(registered.answered_ns.values())
-    return RegistrationFailover(
-        **told_of(fault, answered),
-        rate_per_s=load.rate_per_s,
-        users=load.count,
-        sent=len(registered.sent_ns),
-        acknowledged=len(answered),
-        acknowledged_before=sum(at_ns <= fault.struck_ns for at_ns in answered),
-        lost=len(lost),
-        lost_users=lost[:LOST_SHOWN],
-        unanswered=registered.unanswered,
-        retransmissions=registered.finished.counts.retransmissions,
-        connections_failed=registered.finished.counts.reconnects,
-        silence_ns=silence_ns(answered, registered.unanswered_ns, fault.struck_ns),
-    )
+    return {
+        "rate_per_s": load.rate_per_s,
+        "users": load.count,
+        "sent": len(registered.sent_ns),
+        "acknowledged": len(answered),
+        "acknowledged_before": sum(at_ns <= struck_ns for at_ns in answered),
+        "lost": len(lost),
+        "lost_users": list(lost[:LOST_SHOWN]),
+        "unanswered": registered.unanswered,
+        "retransmissions": registered.finished.counts.retransmissions,
+        "connections_failed": registered.finished.counts.reconnects,
+        "silence_ns": silence_ns(answered, registered.unanswered_ns, struck_ns),
+        "silence_before_ns": longest_gap_ns(answered, struck_ns),
+        "longest_ns": longest_registration_ns(registered, struck_ns),
+    }
 
 
-def await_first_answer(sipp: Sipp) -> None:
+class Registering(Protocol):
+    """Phones that register, or callers that call, in a process."""
+
+    @property
+    def process(self) -> psutil.Popen: ...
+
+    def has_answer(self) -> bool:
+        """Tell whether one of them was answered."""
+
+    def log_tail(self) -> str: ...
+
+
+def await_first_answer(phones: Registering) -> None:
     """Wait until a phone is acknowledged.
 
     Raises:
         StealtimeError: None is in time.
     """
     deadline = time.monotonic() + _BEGINS_WITHIN_S
-    while not any(message.kind == "answered" for message in sipp.messages()):
-        if sipp.process.poll() is not None or time.monotonic() > deadline:
-            raise StealtimeError(f"no phone could register before the fault: {sipp.log_tail()}")
+    while not phones.has_answer():
+        if phones.process.poll() is not None or time.monotonic() > deadline:
+            raise StealtimeError(f"no phone could register before the fault: {phones.log_tail()}")
         time.sleep(_POLL_S)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from stealtime.hosts.client import Client
+from stealtime.hosts.client import Client, change_ipv4
 from stealtime.hosts.process_times import Scheduled, scheduled
 from stealtime.lab.libraries import find_library
 from stealtime.studies.telephony.appliance.configuration import SIP_PORT
@@ -144,6 +144,10 @@ class Sipp:
         text = _read(self.folder / "messages.log")
         return parse_log(text[: text.rfind("\n") + 1], self.real_minus_monotonic_ns)
 
+    def has_answer(self) -> bool:
+        """Tell whether a call of it was answered so far."""
+        return any(message.kind == "answered" for message in self.messages())
+
     def begin_no_more(self) -> None:
         """Have it begin no further call, and end with those that it has begun."""
         if self.process.poll() is None:
@@ -246,11 +250,7 @@ def start_sipp(client: Client, order: SippOrder, folder: Path) -> Sipp:
 
 def widen_ports(client: Client) -> None:
     """Let the client have as many connections at once as there are ports."""
-    settings = {"ip_local_port_range": _CLIENT_PORTS, "tcp_tw_reuse": "1"}
-    script = "".join(f"echo {value} >/proc/sys/net/ipv4/{name}\n" for name, value in settings.items())
-    setting = client.start(["sh", "-ec", script])
-    if setting.wait(timeout=_ENDS_WITHIN_S) != 0:
-        raise StealtimeError("the phones cannot be given more ports")
+    change_ipv4(client, {"ip_local_port_range": _CLIENT_PORTS, "tcp_tw_reuse": "1"})
 
 
 def _preloaded() -> str:

@@ -1,0 +1,118 @@
+"""A host of a server is lost under a load, whichever it is: what is told of it, and how the server is whole again."""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from stealtime.hosts.guest import Fault
+from stealtime.hosts.host import FaultKind
+from stealtime.hosts.standby_loss import StandbyLoss
+from stealtime.protect.status import MemberStatus
+from stealtime.studies.telephony.parameters import Victim
+from stealtime.studies.telephony.place.guest import GuestPlace
+from stealtime.studies.telephony.place.model import Place
+from stealtime.studies.telephony.registrations.failover import first_answer_ns, make_whole, over_time, told_of
+from stealtime.studies.telephony.results import Unprotected
+
+
+class Loss(Protocol):
+    """A host that is lost."""
+
+    @property
+    def struck_ns(self) -> int:
+        """When, by our monotonic clock."""
+
+    def mend(self) -> None:
+        """Have a host that fell silent back, and wait until the server is protected again.
+
+        Raises:
+            StealtimeError: It does not come that far.
+        """
+
+    def told(self, answered_ns: Iterable[int]) -> dict[str, Any]:
+        """Give what every result tells of it, when all is mended.
+
+        Args:
+            answered_ns: When users of the server were answered, in any order.
+        """
+
+
+@dataclass
+class PrimaryLoss:
+    """The host where a server ran."""
+
+    place: Place
+    active: Sequence[MemberStatus]
+    """The members that were there."""
+    fault: Fault
+
+    @property
+    def struck_ns(self) -> int:
+        return self.fault.struck_ns
+
+    def mend(self) -> None:
+        make_whole(self.place, self.active)
+
+    def told(self, answered_ns: Iterable[int]) -> dict[str, Any]:
+        return told_of(self.fault, answered_ns)
+
+
+@dataclass
+class LossOfStandby:
+    """The host that backed a server, which runs on."""
+
+    place: GuestPlace
+    active: Sequence[MemberStatus]
+    """The members of its guests, then and now."""
+    loss: StandbyLoss
+    is_silent: bool
+    back_ns: int | None = None
+    """When the host that had fallen silent was there again."""
+
+    @property
+    def struck_ns(self) -> int:
+        return self.loss.struck.at_ns
+
+    def mend(self) -> None:
+        if self.is_silent:
+            self.place.revive()
+            self.back_ns = time.monotonic_ns()
+        self.place.await_protected(self.loss.pids)
+
+    def told(self, answered_ns: Iterable[int]) -> dict[str, Any]:
+        lapse, struck_ns, answered = self.place.lapse_after(self.active, self.loss), self.struck_ns, list(answered_ns)
+        return {
+            "host": self.loss.host,
+            "victim": "standby",
+            "fault_to_detection_ns": None,
+            "fault_to_running_ns": None,
+            "fault_to_answer_ns": first_answer_ns(answered, struck_ns, struck_ns),
+            "clock_error_ns": lapse.error_ns,
+            "over_time": over_time(answered, struck_ns),
+            "unprotected": Unprotected(
+                fault_to_noticed_ns=lapse.noticed_ns - struck_ns,
+                fault_to_alone_ns=lapse.alone_ns - struck_ns,
+                fault_to_protected_ns=lapse.protected_ns - struck_ns,
+                fault_to_back_ns=None if self.back_ns is None else self.back_ns - struck_ns,
+            ),
+        }
+
+
+def lose(place: Place, active: Sequence[MemberStatus], victim: Victim, kind: FaultKind) -> Loss:
+    """Have a host of a server be lost.
+
+    Args:
+        place: The server; it is protected, or there is another one.
+        active: The members of its guests.
+        victim: Which host.
+        kind: How.
+
+    Raises:
+        StealtimeError: It is not protected, or nobody took it over.
+    """
+    if victim == "primary":
+        return PrimaryLoss(place, active, place.lose_host(kind))
+    if not isinstance(place, GuestPlace):
+        raise TypeError(f"{place!r} has no standby")
+    return LossOfStandby(place, active, place.lose_standby(active, kind), is_silent=kind == "silent")

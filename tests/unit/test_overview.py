@@ -90,8 +90,20 @@ def test_a_mark_is_explained_once_with_how_many_cells_it_is_about() -> None:
     few = cell("uml", *PROBES[0], repetitions=1)
     text = printed([cell("native", *PROBES[0]).model_copy(update={"held_back": held_back}), few])
     assert "† without what the kernel's own limit on real-time threads explains" in text
+    assert "may be a pause" not in text
     assert text.count("~ no ratio, as ") == 1
     assert "(1 of 2 cells)" in text
+
+
+def test_a_longest_that_may_be_a_pause_is_not_said_to_be_without_any() -> None:
+    unseen = HeldBack(
+        cause="RT throttling", pause_ns=5e7, unseen="nobody watched", count=0, longest_ns=None, unproven=1,
+        rest_max_ns=5e7, rest_max_overhead_ns=4.99e7, rest_max_at_s=0.5,
+    )  # fmt: skip
+    text = printed([cell("native", *PROBES[0]).model_copy(update={"held_back": unseen}), cell("uml", *PROBES[0])])
+    assert row_of(text, "  the longest")[-1].endswith("\N{SECTION SIGN}")
+    assert "may be a pause of the kernel's own limit on real-time threads" in text
+    assert "without what the kernel's own limit" not in text
 
 
 def test_what_must_not_be_used_is_said_whole() -> None:

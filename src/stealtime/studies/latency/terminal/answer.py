@@ -21,6 +21,7 @@ from stealtime.studies.latency.wording.held_back import held_back_sentences
 from stealtime.studies.latency.wording.no_interval import no_interval_sentences
 
 HELD_BACK_MARK = "\N{DAGGER}"
+MAY_BE_PAUSE_MARK = "\N{SECTION SIGN}"
 UNSTEADY_MARK = "~"
 NOT_ALONE_MARK = "\N{DOUBLE DAGGER}"
 """Behind figures of a cell beside which others ran that nobody asked for, and ratios to one."""
@@ -46,7 +47,8 @@ def answer_tables(columns: Sequence[Column], suffix: str) -> list[RenderableType
         Text(f"\nThe longest{suffix}: single events, which show what can happen but not how often", style="bold"),
         _longest_table(columns),
     ]
-    parts += [Text(f"{HELD_BACK_MARK} {sentence}", style="yellow") for sentence in held_back_sentences(cells)]
+    marks_of_pauses = f"{HELD_BACK_MARK}{MAY_BE_PAUSE_MARK}"
+    parts += [Text(f"{marks_of_pauses} {sentence}", style="yellow") for sentence in held_back_sentences(cells)]
     return parts
 
 
@@ -87,11 +89,17 @@ def _longest_table(columns: Sequence[Column]) -> Table:
         figures = []
         for column, (_, size) in zip(columns, units, strict=True):
             row = column.rows.get(platform)
-            held_back = row.cell.held_back if row is not None else None
-            mark = HELD_BACK_MARK if held_back is not None and (held_back.count or held_back.is_in_rest) else ""
-            figures.append(f"{number(row.cell.worst_overhead_ns if row else None, size)}{mark}{marks(row)}")
+            figures.append(f"{number(row.cell.worst_overhead_ns if row else None, size)}{pause_mark(row)}{marks(row)}")
         table.add_row(platform, *figures)
     return table
+
+
+def pause_mark(row: Row | None) -> str:
+    """Mark a longest sample that is told without pauses of the kernel's limit, or may hold one that nobody saw."""
+    held_back = None if row is None else row.cell.held_back
+    if held_back is None:
+        return ""
+    return MAY_BE_PAUSE_MARK if held_back.is_in_rest else HELD_BACK_MARK if held_back.count else ""
 
 
 def headed_table(columns: Sequence[Column], units: Sequence[str]) -> Table:

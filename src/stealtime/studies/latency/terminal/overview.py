@@ -21,10 +21,12 @@ from stealtime.studies.latency.analysis.tail import why_no_interval
 from stealtime.studies.latency.rows import Column, Row, columns_of
 from stealtime.studies.latency.terminal.answer import (
     HELD_BACK_MARK,
+    MAY_BE_PAUSE_MARK,
     NOT_ALONE_MARK,
     UNSTEADY_MARK,
     headed_table,
     marks,
+    pause_mark,
     platforms_of,
     short_span,
 )
@@ -73,7 +75,7 @@ def _table(columns: Sequence[Column]) -> Table:
         table.add_row(
             "  the longest",
             *(
-                f"{number(None if row is None else row.cell.worst_overhead_ns, size)}{_held_back(row)}"
+                f"{number(None if row is None else row.cell.worst_overhead_ns, size)}{pause_mark(row)}"
                 for row, (_, size) in zip(rows, units, strict=True)
             ),
             style="dim",
@@ -83,14 +85,6 @@ def _table(columns: Sequence[Column]) -> Table:
 
 def _unsteady(row: Row | None) -> str:
     return UNSTEADY_MARK if row is not None and why_no_interval(row.cell) is not None else ""
-
-
-def _held_back(row: Row | None) -> str:
-    return HELD_BACK_MARK if row is not None and _is_held_back(row.cell) else ""
-
-
-def _is_held_back(cell: CellSummary) -> bool:
-    return cell.held_back is not None and (cell.held_back.count > 0 or cell.held_back.is_in_rest)
 
 
 def _legend(cells: Sequence[CellSummary]) -> list[str]:
@@ -105,6 +99,11 @@ def _legend(cells: Sequence[CellSummary]) -> list[str]:
         lines.append(
             f"{NOT_ALONE_MARK} not alone: others ran beside it that nobody asked for ({of_cells(others, count)})"
         )
-    if any(map(_is_held_back, cells)):
+    own = {pause_mark(Row(cell, None)) for cell in cells}
+    if HELD_BACK_MARK in own:
         lines.append(f"{HELD_BACK_MARK} without what the kernel's own limit on real-time threads explains")
+    if MAY_BE_PAUSE_MARK in own:
+        lines.append(
+            f"{MAY_BE_PAUSE_MARK} may be a pause of the kernel's own limit on real-time threads, which nobody saw"
+        )
     return lines

@@ -16,7 +16,8 @@ from typing import Any
 
 import psutil
 import pytest
-from guest_with_agent import COMMAND_LINE, PORT, GuestWithAgent, guest_with_agent
+from debian_guest import COMMAND_LINE, DebianGuest
+from guest_with_agent import PORT, guest_with_agent
 from libvirt_daemon import libvirt_session, require, wait_for
 from machines import needs_root
 
@@ -58,7 +59,7 @@ DOMAIN = f"""
 
 
 @pytest.fixture(scope="module")
-def guest(tmp_path_factory: pytest.TempPathFactory) -> GuestWithAgent:
+def guest(tmp_path_factory: pytest.TempPathFactory) -> DebianGuest:
     return guest_with_agent(tmp_path_factory.mktemp("guest"))
 
 
@@ -135,7 +136,7 @@ def listed(channel: Channel, folder: str) -> list[str]:
     return base64.b64decode(status.get("out-data", "")).decode().split()
 
 
-def test_a_domain_of_libvirt_is_judged_from_inside(guest: GuestWithAgent) -> None:
+def test_a_domain_of_libvirt_is_judged_from_inside(guest: DebianGuest) -> None:
     with libvirt_session() as libvirt:
         name = f"stealtime-{os.getpid()}"
         places = {}
@@ -160,7 +161,7 @@ def test_a_domain_of_libvirt_is_judged_from_inside(guest: GuestWithAgent) -> Non
 
 
 @contextmanager
-def booted(guest: GuestWithAgent, folder: Path) -> Iterator[Path]:
+def booted(guest: DebianGuest, folder: Path) -> Iterator[Path]:
     path = folder / "agent.sock"
     argv = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "256M", "-nodefaults", "-display", "none"]
     argv += ["-kernel", str(guest.kernel), "-initrd", str(guest.initramfs), "-append", COMMAND_LINE, "-no-reboot"]
@@ -175,7 +176,7 @@ def booted(guest: GuestWithAgent, folder: Path) -> Iterator[Path]:
         process.wait()
 
 
-def test_a_guest_of_qemu_alone_is_judged_from_inside(guest: GuestWithAgent, tmp_path: Path) -> None:
+def test_a_guest_of_qemu_alone_is_judged_from_inside(guest: DebianGuest, tmp_path: Path) -> None:
     with booted(guest, tmp_path) as path:
         channel = SocketOfGuest(path)
         wait_for(lambda: answers(channel), "the guest agent answers", UP_WITHIN_S)

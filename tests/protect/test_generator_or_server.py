@@ -82,6 +82,7 @@ def generators_of(laboratory: Laboratory) -> list[int]:
     return [pid for pid in laboratory.processes(CLIENT) if _name(pid) == "sipp"]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("run", range(RUNS))
 def test_a_generator_that_is_slowed_down_is_the_limit(native: NativePlace, run: int) -> None:
     with slowed(lambda: generators_of(native.laboratory)):
@@ -90,6 +91,7 @@ def test_a_generator_that_is_slowed_down_is_the_limit(native: NativePlace, run: 
     assert limit.evidence.late_max_ns > STOPPED_S * 1e9 / 2
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("run", range(RUNS))
 def test_a_server_that_is_slowed_down_is_the_limit_and_never_its_generator(native: NativePlace, run: int) -> None:
     with slowed(lambda: native.laboratory.processes("a")):
@@ -110,6 +112,7 @@ def test_a_network_that_loses_frames_is_the_limit(native: NativePlace, direction
     assert (limit.evidence.frames_dropped or 0) >= limit.evidence.failed == COUNT
 
 
+@pytest.mark.alone
 def test_nothing_is_the_limit_of_a_load_that_is_borne(native: NativePlace) -> None:
     limit = limit_of(native)
     seen = limit.evidence

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.hosts.drops import Drops, frames_dropped_by_devices, frames_dropped_by_queues
+from stealtime.hosts.drops import Drops
+from stealtime.hosts.frame_counters import frames_dropped_by_devices, frames_dropped_by_queues
 from stealtime.hosts.process_times import Scheduled, scheduled
 from stealtime.studies.telephony.generators.evidence import LATE_NS, Exchange, Offering, Sends, evidence_of
 from stealtime.studies.telephony.generators.judgement import BUSY_PERCENT_MIN, judge

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Unpack
@@ -31,6 +32,33 @@ class Client(Protocol):
 
     def frames_dropped(self) -> int | None:
         """Give how many frames the links of its network have lost so far; None: nobody here can count them."""
+
+
+def finished_at(
+    client: Client, argv: Sequence[str], within_s: float, late: str, given: bytes = b""
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run a program where a client is, to its end.
+
+    Args:
+        client: Where.
+        argv: The program and its arguments.
+        within_s: When it is ended at the latest.
+        late: What is the matter then, in words that "within 5 s" can follow.
+        given: What it reads from standard input.
+
+    Raises:
+        StealtimeError: It did not end in time.
+    """
+    process = client.start(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        out, said = process.communicate(given, timeout=within_s)
+    except subprocess.TimeoutExpired:
+        raise StealtimeError(f"{late} within {within_s:g} s") from None
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    return subprocess.CompletedProcess(argv, process.returncode, out, said)
 
 
 def change_ipv4(client: Client, settings: Mapping[str, str]) -> None:

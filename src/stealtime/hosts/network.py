@@ -15,7 +15,7 @@ from typing import Literal
 
 import psutil
 
-from stealtime.hosts.drops import frames_dropped_by_devices, frames_dropped_by_queues
+from stealtime.hosts.frame_counters import frames_dropped_by_devices, frames_dropped_by_queues
 from stealtime.lab.platforms.leftovers import is_left_over
 from stealtime.lab.platforms.process import run_mark
 from stealtime.vocabulary.errors import StealtimeError

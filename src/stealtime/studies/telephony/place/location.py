@@ -10,13 +10,12 @@ priority and weight (RFC 2782).
 
 import json
 import random
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
-from stealtime.hosts.client import Client
+from stealtime.hosts.client import Client, finished_at
 from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:
@@ -70,20 +69,14 @@ def locate(
         StealtimeError: The name server does not answer, or knows of no such service.
     """
     argv = [sys.executable, "-m", __name__, name_server, domain, protocol, str(phones), str(seed)]
-    asking = client.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        said, complaint = asking.communicate(timeout=_ENDS_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        asking.kill()
-        asking.wait()
-        raise StealtimeError(f"the name server at {name_server} was not asked within {_ENDS_WITHIN_S:g} s") from None
-    if asking.returncode != 0:
-        last = complaint.decode("utf-8", "replace").strip().splitlines()
+    asked = finished_at(client, argv, _ENDS_WITHIN_S, f"the name server at {name_server} was not asked")
+    if asked.returncode != 0:
+        last = asked.stderr.decode("utf-8", "replace").strip().splitlines()
         raise StealtimeError(
             f"the name server at {name_server} leads to no SIP server of {domain}: {last[-1] if last else 'no word'}"
         )
     found = []
-    for one in json.loads(said):
+    for one in json.loads(asked.stdout):
         first, *further = (Target(**target) for target in one["targets"])
         found.append(Located(first.name, first.address, first.port, tuple(one["phones"]), tuple(further)))
     return found

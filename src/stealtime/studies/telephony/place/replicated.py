@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import psutil
 
-from stealtime.hosts.client import Client, LaboratoryNode
+from stealtime.hosts.client import Client, LaboratoryNode, finished_at
 from stealtime.hosts.guest import Fault, Guest
 from stealtime.hosts.host import CpuTimes, FaultKind
 from stealtime.hosts.laboratory import Laboratory
@@ -166,9 +166,9 @@ class ReplicatedPlace(GuestsPlace):
         return [guest.await_ready(within_s=_UP_WITHIN_S) for guest in self.guests]
 
     def _serving(self) -> Guest:
-        showing = self.client.start(["ip", "neigh", "show", self.address], stdout=subprocess.PIPE)
-        said, _ = showing.communicate(timeout=_UP_WITHIN_S)
-        card = parse_card(said.decode("ascii", "replace"), self.address)
+        argv = ["ip", "neigh", "show", self.address]
+        shown = finished_at(self.client, argv, _UP_WITHIN_S, "the client did not say who has the shared address")
+        card = parse_card(shown.stdout.decode("ascii", "replace"), self.address)
         for guest in self.guests:
             if guest.mac == card:
                 return guest

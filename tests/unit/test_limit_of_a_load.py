@@ -1,6 +1,7 @@
 """Who is the limit of a load, by what was seen of its generators, the network and the server."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_requests_that_were_sent_late_and_failed_are_the_generators(late_ns: int
 def test_what_was_under_way_while_sipp_stood_still_is_the_generators(end_ns: int, by: str) -> None:
     # Ten from 100 ms on failed; those before were answered.
     told = exchanges(20, failed=range(10, 20))
-    use = SippUse(2_000 * MS, None, (Window(end_ns - 50 * MS, end_ns),))
+    use = replace(IDLE, stalls=(Window(end_ns - 50 * MS, end_ns),))
     limit = judged(told, use=use, retransmissions=10)
     assert (limit.by, limit.evidence.late_timers) == (by, 1)
 
@@ -111,8 +112,14 @@ def test_what_was_under_way_while_sipp_stood_still_is_the_generators(end_ns: int
 def test_a_stall_after_the_time_for_an_answer_does_not_excuse_the_server() -> None:
     told = exchanges(1, failed=[0])
     after = Window(ANSWERED_BY_NS + 1, ANSWERED_BY_NS + 300 * MS)
-    assert judged(told, use=SippUse(2_000 * MS, None, (after,))).by == "server"
-    assert judged(told, use=SippUse(2_000 * MS, None, (Window(ANSWERED_BY_NS, 10**9),))).by == "generator"
+    assert judged(told, use=replace(IDLE, stalls=(after,))).by == "server"
+    assert judged(told, use=replace(IDLE, stalls=(Window(ANSWERED_BY_NS, 10**9),))).by == "generator"
+
+
+def test_where_the_kernel_does_not_tell_what_sipp_had_the_server_is_not_blamed() -> None:
+    limit = judged(exchanges(100, failed=range(40)), use=replace(IDLE, scheduled=None))
+    assert (limit.by, limit.evidence.cpu_percent) == (None, None)
+    assert limit.sentence.endswith("not judged, because the kernel does not tell what SIPp had of its CPUs")
 
 
 @pytest.mark.parametrize(("lost", "by"), [(20, "generator"), (19, "server")])

@@ -51,7 +51,9 @@ def _judged(offering: Offering, seen: Evidence) -> tuple[LimitedBy | None, str]:
         return None, "nobody counts what is lost between these phones and the server"
     if hit and (seen.frames_dropped or 0) >= EXPLAINED_SHARE_MIN * hit:
         return "network", f"the links lost {seen.frames_dropped} frames, and SIPp sent in time"
-    if (seen.cpu_percent or 0.0) + (seen.waiting_percent or 0.0) >= BUSY_PERCENT_MIN:
+    if seen.cpu_percent is None or seen.waiting_percent is None:
+        return None, "the kernel does not tell what SIPp had of its CPUs"
+    if seen.cpu_percent + seen.waiting_percent >= BUSY_PERCENT_MIN:
         return None, "SIPp had no CPU to spare"
     return "server", "SIPp sent in time, and nothing was lost on the way that explains it"
 

@@ -83,19 +83,25 @@ impl Cause {
 }
 
 impl Circumstances {
-    /// Evidence that needs no trace.
+    /// Whether the hypervisor had the CPU for most of the lateness, as steal time tells it.
+    fn is_stolen(&self) -> bool {
+        self.steal_ns.is_some_and(|steal_ns| steal_ns > self.late.late_ns / 2)
+    }
+
+    /// Evidence that needs no trace: what explains most comes first.
     fn counted(&self) -> Option<String> {
         let stolen = self.steal_ns.filter(|&steal_ns| steal_ns > 0);
         let stolen = stolen.map(|ns| format!("the hypervisor took {} from this CPU meanwhile (steal)", shown(ns)));
-        stolen.or_else(|| self.quota.clone()).or_else(|| {
+        let (first, second) =
+            if self.is_stolen() { (stolen, self.quota.clone()) } else { (self.quota.clone(), stolen) };
+        first.or(second).or_else(|| {
             let (late, others) = self.with_it;
             (others > 0 && late == others).then(|| "all CPUs were late at the same time".to_owned())
         })
     }
 
     fn hint_of_counts(&self) -> Option<&'static str> {
-        let stolen = self.steal_ns.is_some_and(|steal_ns| steal_ns > 0);
-        stolen.then_some(OVERCOMMITTED).or_else(|| self.quota.is_some().then_some(RAISE_QUOTA))
+        self.is_stolen().then_some(OVERCOMMITTED).or_else(|| self.quota.is_some().then_some(RAISE_QUOTA))
     }
 
     /// A time of `CLOCK_MONOTONIC` as cycles: on the line through the readings around it.
@@ -224,7 +230,7 @@ impl Told {
 /// through.
 fn above(it: &Circumstances, parts: Vec<Part>, runner: Option<&Runner>) -> Cause {
     let mostly = runner.filter(|one| it.ns(one.cycles) > it.late.late_ns / 2);
-    let is_stolen = it.steal_ns.is_some_and(|steal_ns| steal_ns > it.late.late_ns / 2);
+    let is_stolen = it.is_stolen();
     if let Some(one) = mostly.filter(|one| one.is_real_time && !is_stolen) {
         let ns = it.ns(one.cycles);
         let part = Part { kind: "thread", name: Some(one.name.clone()), ns };
@@ -410,6 +416,10 @@ mod tests {
         let counted = Circumstances { steal_ns: Some(20_000_000), ..circumstances() };
         let text = Cause::of(&counted, why()).text;
         assert!(text.ends_with("; the hypervisor took 20 ms from this CPU meanwhile (steal)"), "{text}");
+        let late = Late { late_ns: 74_000_000, ..counted.late };
+        let few = Circumstances { late, steal_ns: Some(10_000_000), ..circumstances() };
+        let hint = Cause::of(&few, why()).hint.unwrap();
+        assert!(hint.starts_with("run it as root"), "a tick of steal time is no over-commitment: {hint}");
         let quota = Circumstances { quota: Some("a CPU quota held its threads back".to_owned()), ..circumstances() };
         assert!(Cause::of(&quota, why()).hint.unwrap().starts_with("raise the quota"));
         let runner = Runner { name: "bash".to_owned(), thread: 7, is_real_time: false, cycles: 6_000 };

@@ -64,6 +64,7 @@ def test_nobody_is_named_where_nobody_is(environment: dict[str, str]) -> None:
         assert "stealtime-agent" not in seen["who"], (platform, seen)
 
 
+@pytest.mark.beside
 def test_a_second_run_on_the_same_cpu_is_refused_by_name_or_waits(environment: dict[str, str]) -> None:
     native = (*QUICK, "--platform", "native", "--cpu", str(MEASURED_CPU))
     first = subprocess.Popen(

@@ -364,6 +364,7 @@ async def test_a_qemu_without_names_and_monitor_is_not_judged() -> None:
     assert "debug-threads=on" in found.unreadable.absent
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_a_signal_ends_watch_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     with socket.socket() as free:

@@ -27,7 +27,7 @@ from stealtime.store.model import TrialRecord
 from stealtime.store.run import Run
 from stealtime.wire import connection
 
-pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
+pytestmark = [pytest.mark.guest, pytest.mark.beside, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
 WRONG_PPM = (100_000, 1_000)
 WRONG_RATE_PPM = (100_000, 12_000)

@@ -30,7 +30,7 @@ from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Value
 from stealtime.wire.message import RunTrial, TickProbe
 
-pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
+pytestmark = [pytest.mark.guest, pytest.mark.beside, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
 PHASE_NS = 100_000_000
 UML = NeighbourSpec.model_validate(

@@ -22,7 +22,7 @@ from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.readings import Value
 from stealtime.wire.message import RunTrial, TickProbe
 
-pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.guest, pytest.mark.beside, pytest.mark.asyncio(loop_scope="session")]
 
 GUESTS = ("uml", "qemu-tcg-emulated", "qemu-tcg-paravirt")
 

@@ -19,7 +19,7 @@ from stealtime.lab.platforms.throttling import throttling_between
 from stealtime.vocabulary.readings import Value
 from stealtime.wire.message import RunTrial, TickProbe
 
-pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
+pytestmark = [pytest.mark.guest, pytest.mark.beside, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
 SPIN_S = 0.6
 SPIN = f"import time; end = time.monotonic() + {SPIN_S}\nwhile time.monotonic() < end: pass\nprint(time.process_time())"

@@ -23,15 +23,23 @@ for cpu; do
 done
 echo 0 >tracing_on
 for cpu; do
-    ! grep -q 'prev_comm=swapper' "per_cpu/cpu$cpu/trace" || echo "$cpu"
+    if grep -q 'prev_comm=swapper' "per_cpu/cpu$cpu/trace"; then
+        echo "told $cpu"
+    elif ! grep -q 'next_comm=swapper' "per_cpu/cpu$cpu/trace"; then
+        echo "busy $cpu"
+    fi
 done
 """
 
 
 @functools.cache
 def traced_cpu() -> int:
-    """Give the last such CPU that is ours; the last of all where nothing can be traced."""
+    """Give the last such CPU that is ours, else the last that was never idle: there nothing is left out either.
+
+    Where nothing can be traced it is the last of all.
+    """
     ours = sorted(os.sched_getaffinity(0))
     argv = ["unshare", "--mount", "sh", "-c", _LOOK, "sh", f"test-idle-{os.getpid()}", *map(str, ours)]
-    told = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split()
-    return max(map(int, told), default=ours[-1])
+    told = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.splitlines()
+    seen = [(kind == "told", int(cpu)) for kind, cpu in map(str.split, told)]
+    return max(seen, default=(False, ours[-1]))[1]

@@ -47,7 +47,7 @@ rate = [400]
 auth = [false, true]
 generators = [2]
 """
-RUNS = repetitions(2, 20)
+RUNS = repetitions(1, 20)
 RATE_PER_S = 500.0
 COUNT = 1_000
 

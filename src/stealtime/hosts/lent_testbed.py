@@ -130,7 +130,10 @@ class LentTestbed:
             ) from None
 
     def cpu_times(self) -> CpuTimes:
-        return CpuTimes.sum(host.cpu_times() for host in self.hosts)
+        return CpuTimes.sum(self.times_by_host().values())
+
+    def times_by_host(self) -> dict[str, CpuTimes]:
+        return {host.name: host.cpu_times() for host in self.hosts}
 
     def clear(self) -> None:
         guests, self._guests = self._guests, []

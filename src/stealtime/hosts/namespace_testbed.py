@@ -143,6 +143,9 @@ class NamespaceTestbed:
     def cpu_times(self) -> CpuTimes:
         return cpu_times(self.processes())
 
+    def times_by_host(self) -> dict[str, CpuTimes]:
+        return {host.name: self.host(host.name).cpu_times() for host in self.hosts}
+
     def clear(self) -> None:
         """End all that runs on the hosts; the usual two receive machines again."""
         self.laboratory.mend_all()

@@ -1,5 +1,6 @@
 """Hosts that can keep guests, with the network of these and a client on it: what studies stand on."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,6 +46,9 @@ class Testbed(Protocol):
 
     def cpu_times(self) -> CpuTimes:
         """Read what guests have used, and all else on their hosts."""
+
+    def times_by_host(self) -> Mapping[str, CpuTimes]:
+        """Read the same of each host, by its name."""
 
     def clear(self) -> None:
         """End all guests; the hosts receive others afterwards."""

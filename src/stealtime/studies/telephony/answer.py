@@ -14,13 +14,17 @@ from stealtime.studies.telephony.figures import TelephonyFigures
 
 STUDY = "telephony"
 _FAILOVERS = ("call-failover", "register-failover", "session-failover", "two-stage-failover")
-_VICTIMS = ("primary", "all-primaries", "standby", "front")
+_VICTIMS = ("primary", "media", "signalling", "all-primaries", "standby", "front")
 """What is lost, in the order in which it is told."""
+_SIDES = ("media", "signalling")
+"""The host of one of them alone."""
 _NO_GUEST = ("standby", "front")
 """With these no guest is lost."""
 _LOST_WORDS = {
     "all-primaries": "Hosts of all primaries lost at once",
     "standby": "Host of the standby lost",
+    "signalling": "Host of signalling lost",
+    "media": "Host of media lost",
     "front": "A front lost",
 }
 """Where that is not the host of one server."""
@@ -122,6 +126,10 @@ def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
         parts.append(f"{half_open} of {begun} sessions left half open")
     if calls is not None and calls.figure("gap_ns").p50 is not None:
         parts.append(f"phones heard nothing for {figure_words(quotes, calls, 'gap_ns')}")
+    elif calls is not None and _victim(calls) == "signalling":
+        parts.append(f"voice went on (its longest silence was {figure_words(quotes, calls, 'longest_silence_ns')})")
+    if calls is not None and _victim(calls) in _SIDES and calls.figure("registrations_silence_ns").p50 is not None:
+        parts.append(f"no phone was answered for {figure_words(quotes, calls, 'registrations_silence_ns')}")
     if registered is not None:
         parts.append(_unanswered(quotes, registered))
     elif sessions is not None and sessions.figure("silence_ns").p50 is not None:

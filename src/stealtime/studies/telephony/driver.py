@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,7 @@ from stealtime.lab.platforms.cgroup import cpu_group, refuse_without_groups
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement
+from stealtime.lab.scenarios.real_hosts import RealHosts
 from stealtime.store.results import Result
 from stealtime.studies.telephony.appliance.image import Size
 from stealtime.studies.telephony.parameters import DEFAULT_ADVERTISEMENT_NS, ServerParameters
@@ -34,6 +35,7 @@ from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace, store_node
+from stealtime.studies.telephony.place.separate_hosts import SeparateHostsPlace
 from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
 from stealtime.studies.telephony.registrations.enrolment import Enrolment
 from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
@@ -148,11 +150,30 @@ def refuse(boot: PlannedBoot, placement: Placement) -> None:
                 hint="leave it out, or measure it in the scenario `telephony`",
             )
         refuse_without_groups()
-    if placement.hosts is None:
+    if placement.hosts is not None:
+        refuse_few_hosts([ServerParameters.of(planned.cell) for planned in boot.cells], placement.hosts)
+    else:
         if _accelerator_of(boot.platform) is None:
             refuse_without_root()
         else:
             refuse_testbed()
+
+
+def refuse_few_hosts(servers: Iterable[ServerParameters], terms: RealHosts) -> None:
+    """See that a scenario names as many hosts as the servers of its cells need.
+
+    Raises:
+        UsageError: It does not.
+    """
+    most = max(servers, key=lambda one: one.hosts_needed, default=None)
+    # The platform, and its standby.
+    named = 2 + len(terms.more_hosts)
+    if most is not None and most.hosts_needed > named:
+        what = f"{most.primaries} primaries" if most.primaries is not None else f"the roles {most.roles!r}"
+        raise UsageError(
+            f"{what} need {most.hosts_needed} hosts, and the scenario names {named}",
+            hint="name others as `more_hosts` under [define.hosts]",
+        )
 
 
 @asynccontextmanager
@@ -210,6 +231,8 @@ def _places_on(testbed: Testbed, new_fronts: Callable[[], Fronts], new_store: Ca
         if wanted.mode == "replicated":
             advertisement_ns = interval_ns or DEFAULT_ADVERTISEMENT_NS
             return ReplicatedPlace(testbed, name, advertisement_ns=advertisement_ns, store=new_store(), size=size)
+        if wanted.roles == "hosts":
+            return SeparateHostsPlace(testbed, name, wanted.mode, interval_ns=interval_ns, size=size)
         return GuestPlace(testbed, name, wanted.mode, interval_ns=interval_ns, roles=wanted.roles, size=size)
 
     return new_place

@@ -8,7 +8,9 @@ from stealtime.hosts.host import FaultKind
 from stealtime.studies.telephony.lengths import BEGUN_PER_S, HELD_TRIES, REGISTERED_PER_S, STREAMS_OF_A_CALL
 from stealtime.studies.telephony.parameters import (
     DEFAULT_TIMER_F_NS,
+    CallVictim,
     ServerParameters,
+    SessionVictim,
     StageVictim,
     Transport,
     Victim,
@@ -99,7 +101,7 @@ class SessionFailoverParameters(RateOrShareParameters):
 
     transport: Transport = "udp"
     fault: FaultKind = "killed"
-    victim: Victim = "primary"
+    victim: SessionVictim = "primary"
 
     def beyond_s(self, duration_s: float) -> float:
         return _BOOT_S + _SETTING_UP_S + duration_s + _GIVING_UP_S
@@ -133,9 +135,10 @@ class CallParameters(ServerParameters):
 
 
 class CallFailoverParameters(CallParameters):
-    """A server whose host dies while calls are up."""
+    """A server of which a host is lost while calls are up."""
 
     fault: FaultKind = "killed"
+    victim: CallVictim = "primary"
 
     def beyond_s(self, duration_s: float) -> float:
         return super().beyond_s(duration_s) + duration_s + _ASKING_S

@@ -8,7 +8,7 @@ from pydantic import ConfigDict
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.store.results import Result
 from stealtime.studies.telephony.generators.limit import Limit
-from stealtime.studies.telephony.parameters import StageVictim, Victim
+from stealtime.studies.telephony.parameters import SessionVictim, StageVictim, Victim
 from stealtime.vocabulary.readings import Model
 
 
@@ -190,7 +190,7 @@ class SessionFailover(_FailedOver):
     """A host of a server was lost while sessions were established and ended, each as soon as it was answered."""
 
     kind: Literal["session-failover"] = "session-failover"
-    victim: Victim = "primary"
+    victim: SessionVictim = "primary"
     unprotected: Unprotected | None = None
     """Where the standby was lost."""
     saturation_per_s: float | None

@@ -216,7 +216,7 @@ TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
     "two-stage-failover": two_stage_failover,
     "call": lambda server, cell, folder: call(server.place, *_calls(cell), folder),
     "call-failover": lambda server, cell, folder: call_failover(
-        _that_fails_over(server), *_calls(cell), folder, CallFailoverParameters.of(cell.cell).fault
+        _that_fails_over(server), *_calls(cell), folder, CallFailoverParameters.of(cell.cell)
     ),
 }
 """By the name of the probe."""

@@ -13,8 +13,15 @@ from stealtime.studies.telephony.parameters import ServerParameters
 from stealtime.vocabulary.quantities import format_duration
 
 _FAULTS = {"silent": ", silent", "planned": ", moved"}
-_VICTIMS = {"standby": ", its standby", "front": ", a front", "all-primaries": ", all primaries"}
+_VICTIMS = {
+    "standby": ", its standby",
+    "front": ", a front",
+    "all-primaries": ", all primaries",
+    "signalling": ", signalling's host",
+    "media": ", media's host",
+}
 """What is lost, where that is not the host of one server."""
+_ROLES = {"apart": ", media apart", "hosts": ", media on another host"}
 _TRANSPORTS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
 _SEVERAL = (
     "Two stages: silence is that of the users of the primary whose host died, the others are the users of all other "
@@ -40,6 +47,12 @@ _STANDBY = (
     "the register has said that it is alone; in net all that it says is held until then. Unprotected for: from the "
     "fault until it had another standby with a whole copy. Host back to protected: the same from when there was a host "
     "for that; one that fell silent comes back later."
+)
+_HOSTS = (
+    "Media on another host: signalling and media have a guest and a host each, and one more host backs both. "
+    "Signalling's host, media's host: that host is lost alone; in all other rows both are at once. Where voice does "
+    "not stop at the fault, the longest silence was at another time. Registrations' silence is the longest time "
+    "between two acknowledgements that ends after the fault. Hosts in namespaces share the CPUs of this machine."
 )
 _FRONT = (
     "A front: its phones turn to the next target of their own SRV order (RFC 3263, section 4.3) where a request cannot "
@@ -97,7 +110,7 @@ def server_words(cell: TelephonyFigures) -> str:
     fault = _FAULTS.get(str(cell.parameters.get("fault")), "")
     timer_f_ns = cell.parameters.get("timer_f_ns")
     wait = f", timer F {format_duration(timer_f_ns)}" if isinstance(timer_f_ns, int) else ""
-    apart = ", media apart" if cell.parameters.get("roles") == "apart" else ""
+    apart = _ROLES.get(str(cell.parameters.get("roles")), "")
     return f"{cell.platform}{how}{every}{apart}{several}{_size_words(cell)}{victim}{fault}{wait}"
 
 
@@ -183,6 +196,8 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
         lines.append(_SEVERAL)
     victims = {cell.parameters.get("victim") for cell in cells}
     lines += [words for victim, words in (("standby", _STANDBY), ("front", _FRONT)) if victim in victims]
+    if any(cell.parameters.get("roles") == "hosts" for cell in cells):
+        lines.append(_HOSTS)
     if any(cell.calls is not None for cell in cells):
         lines.append(VOICE_NOTE)
     if any(cell.parameters.get("mode") == "no-net" for cell in cells):

@@ -8,6 +8,8 @@ from pydantic import ConfigDict, Field
 
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.store.results import Result
+from stealtime.studies.telephony.appliance.root import Role
+from stealtime.studies.telephony.parameters import CallVictim
 from stealtime.vocabulary.readings import Model
 
 
@@ -153,6 +155,18 @@ class Dialogues(Model):
         return self.ended + self.ended_anew
 
 
+class HostOfCalls(Model):
+    """A host that kept guests of a server, while the voice went on."""
+
+    host: str
+    runs: list[Role]
+    """What each guest did that ran there when it began; none where the host only stood by."""
+    guests_ns: int
+    """CPU time of the virtual CPUs of the guests that ran there."""
+    side_ns: int | None
+    """Of the rest: of QEMUs, members and the host's daemon."""
+
+
 class _WithCalls(Result):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -175,6 +189,8 @@ class Calls(_WithCalls):
     """Of both."""
     checkpoints: Checkpoints | None = None
     """Of its guests, while the voice went on; None without protection, and in older runs."""
+    hosts: list[HostOfCalls] = Field(default=[])
+    """Each that kept guests; none natively, and in older runs."""
     weighed: str | None = None
     """As of :class:`stealtime.studies.telephony.results.Registrations`."""
 
@@ -194,12 +210,18 @@ class RegistrationsMeanwhile(Model):
     """With 200."""
     lost: int
     """Of those acknowledged: users that the surviving server does not know."""
+    silence_ns: int | None = None
+    """The longest time between two acknowledgements that ends after the fault; None: none came any more, or an older
+    run."""
+    silence_before_ns: int | None = None
+    """The longest one before the fault; None: there were no two, or an older run."""
 
 
 class CallFailover(_WithCalls):
     """Calls were up with their voice while their host died."""
 
     kind: Literal["call-failover"] = "call-failover"
+    victim: CallVictim = "primary"
     registrations: RegistrationsMeanwhile
     fault_ns: int
     running_ns: int

@@ -4,11 +4,11 @@ As in figure 1 of Patnaik et al. Each primary is a guest on a host of its own, w
 its own; one more host backs them all.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from stealtime.hosts.guest import Fault, Guest
-from stealtime.hosts.host import FaultKind, NotProtectedError
+from stealtime.hosts.host import FaultKind
 from stealtime.hosts.namespace_testbed import ALL_HOSTS
 from stealtime.hosts.testbed import Testbed
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
@@ -17,7 +17,6 @@ from stealtime.studies.telephony.parameters import Mode
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.fronts import Fronts
 from stealtime.studies.telephony.place.guest import UP_WITHIN_S, GuestsPlace, machine_of
-from stealtime.studies.telephony.place.model import unprotected
 from stealtime.vocabulary.errors import StealtimeError
 
 _HOMES = (0, 2, 3)
@@ -127,7 +126,7 @@ class TwoStagePlace(GuestsPlace):
         Raises:
             StealtimeError: It is not protected, or nobody took it over.
         """
-        return self._lose(self.guests[:1], kind)
+        return self.lose_homes(self.guests[:1], kind)
 
     def lose_all_hosts(self, kind: FaultKind) -> Fault:
         """Lose the hosts of all primaries at once, each when it is protected; give the times when all run again.
@@ -135,7 +134,7 @@ class TwoStagePlace(GuestsPlace):
         Raises:
             StealtimeError: As of one.
         """
-        return self._lose(self.guests, kind)
+        return self.lose_homes(self.guests, kind)
 
     def stop(self) -> None:
         """End all servers and all that runs on the hosts; the usual two receive machines again."""
@@ -145,16 +144,6 @@ class TwoStagePlace(GuestsPlace):
 
     def log_tail(self) -> str:
         return f"{super().log_tail()}\n{self.fronts.log_tail()}"
-
-    def _lose(self, guests: Sequence[Guest], kind: FaultKind) -> Fault:
-        if self.mode == "off":
-            raise unprotected()
-        active = [guest.await_ready() for guest in guests]
-        for guest, one in zip(guests, active, strict=True):
-            if one.host != guest.home:
-                raise NotProtectedError(f"the primary of {guest.home} is on its standby already")
-        # All of them have the same one.
-        return self.lose(guests, active, guests[0].other_host(guests[0].home), kind)
 
     def _begin_primary(self) -> Guest:
         number = len(self.guests)

@@ -24,17 +24,18 @@ class Testbed(Protocol):
     def prefix_length(self) -> int:
         """Of the network of the guests."""
 
-    def guest(self, name: str, *, number: int = 0, home: int = 0, **machine: Any) -> Guest:
+    def guest(self, name: str, *, number: int = 0, home: int = 0, standby: int = 1, **machine: Any) -> Guest:
         """Describe a guest; it is not started.
 
         Args:
             name: Of the machine, never used before: the register remembers it.
             number: One of several at once; the address follows from it.
             home: The number of the host where it begins.
+            standby: The number of the host that backs it.
             machine: What it is, as in ``VM.toml``, but for what is the hosts' own.
 
         Raises:
-            StealtimeError: There is no such address, or what it boots from cannot be brought to the hosts.
+            StealtimeError: There is no such address or host, or what it boots from cannot be brought to the hosts.
         """
 
     def address(self, number: int) -> str:

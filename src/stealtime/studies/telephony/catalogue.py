@@ -11,6 +11,7 @@ from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts
 from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Direction, HostOfCalls, Spread, Towards
+from stealtime.studies.telephony.calls.stage_figures import STAGE_CALLS, STAGE_TABLES
 from stealtime.studies.telephony.results import (
     RegistrationFailover,
     RegistrationRate,
@@ -300,6 +301,7 @@ CATALOGUE = Catalogue(
                 ),
             },
         ),
+        "two-stage-call-failover": STAGE_CALLS,
         "call": ProbeFigures(
             Calls,
             {
@@ -440,6 +442,7 @@ CATALOGUE = Catalogue(
             ),
             short=("boot_to_ready_ns", "ready_to_dealt_ns", "lost_while_added"),
         ),
+        *STAGE_TABLES,
         FigureTable(
             "Calls: delay of their voice",
             ("delay_min_ns", "delay_q1_ns", "delay_median_ns", "delay_q3_ns", "delay_max_ns", "jitter_ns"),

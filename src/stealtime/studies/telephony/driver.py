@@ -18,7 +18,7 @@ from stealtime.hosts.host_side import HostSide
 from stealtime.hosts.laboratory import Laboratory, refuse_without_root
 from stealtime.hosts.lent_testbed import LentTestbed, lent_testbed, refuse_foreign
 from stealtime.hosts.members_here import HostProcess
-from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
+from stealtime.hosts.namespace_testbed import ALL_HOSTS, HOSTS, NamespaceTestbed
 from stealtime.hosts.reusing_driver import ReusingDriver
 from stealtime.hosts.setting_up import accelerator_of, refuse_testbed
 from stealtime.hosts.testbed import Testbed
@@ -36,7 +36,7 @@ from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace, store_node
 from stealtime.studies.telephony.place.separate_hosts import SeparateHostsPlace
-from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
+from stealtime.studies.telephony.place.two_stage import TwoStagePlace, standby_numbers
 from stealtime.studies.telephony.registrations.enrolment import Enrolment
 from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
 from stealtime.studies.telephony.trials import TRIALS, Borne, Saturated, Server, find_saturation, unknown_saturation
@@ -226,7 +226,14 @@ def _places_on(testbed: Testbed, new_fronts: Callable[[], Fronts], new_store: Ca
             # The last one is still to be added.
             first = wanted.primaries - 1
             return TwoStagePlace(
-                testbed, new_fronts(), name, wanted.mode, primaries=first, interval_ns=interval_ns, vcpus=wanted.cpus
+                testbed,
+                new_fronts(),
+                name,
+                wanted.mode,
+                primaries=first,
+                standbys=standby_numbers(wanted.primaries, wanted.standbys),
+                vcpus=wanted.cpus,
+                **({} if interval_ns is None else {"interval": f"{interval_ns}ns"}),
             )
         if wanted.mode == "replicated":
             advertisement_ns = interval_ns or DEFAULT_ADVERTISEMENT_NS
@@ -270,6 +277,8 @@ def _accelerator_of(platform: str) -> str | None:
 def _laboratory(boot: PlannedBoot) -> Laboratory:
     """Give the networks for the cells of a boot; those of one stage are smaller."""
     hosts: tuple[str, ...] = (*HOSTS, STORE_HOST)
-    if all(ServerParameters.of(planned.cell).primaries is None for planned in boot.cells):
+    servers = [ServerParameters.of(planned.cell) for planned in boot.cells]
+    if all(one.primaries is None for one in servers):
         return Laboratory(hosts)
-    return Laboratory(tuple(dict.fromkeys((*hosts, *PRIMARY_HOSTS))), FIRST_STAGE_NODES)
+    needed = ALL_HOSTS[: max(one.hosts_needed for one in servers)]
+    return Laboratory(tuple(dict.fromkeys((*hosts, *needed))), FIRST_STAGE_NODES)

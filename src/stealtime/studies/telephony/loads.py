@@ -9,6 +9,7 @@ from stealtime.studies.telephony.lengths import BEGUN_PER_S, HELD_TRIES, REGISTE
 from stealtime.studies.telephony.parameters import (
     DEFAULT_TIMER_F_NS,
     CallVictim,
+    PrimaryVictim,
     ServerParameters,
     SessionVictim,
     StageVictim,
@@ -121,6 +122,19 @@ class TwoStageFailoverParameters(ServerParameters):
     def beyond_s(self, duration_s: float) -> float:
         waited_s = self.timer_f_ns / 1e9 if (self.victim, self.fault) == ("front", "silent") else 0.0
         return self.primaries * _BOOT_S + _ADDED_S + duration_s + waited_s + 2 * _ASKING_S
+
+
+class TwoStageCallFailoverParameters(ServerParameters):
+    """Several servers behind fronts, of which hosts are lost while calls are up."""
+
+    primaries: int
+    streams: int
+    fault: FaultKind = "killed"
+    victim: PrimaryVictim = "primary"
+
+    def beyond_s(self, duration_s: float) -> float:
+        setting_up_s = _SETTING_UP_S + 2 * (self.streams / STREAMS_OF_A_CALL) / BEGUN_PER_S
+        return self.primaries * _BOOT_S + setting_up_s + duration_s + 2 * _ASKING_S
 
 
 class CallParameters(ServerParameters):

@@ -24,6 +24,8 @@ SessionVictim = Literal["primary", "standby", "signalling", "media"]
 """The same under sessions, where the host that backs the server can be lost, too."""
 StageVictim = Literal["primary", "all-primaries", "front"]
 """What is lost of two stages: the host of one primary, those of all primaries at once, or a front."""
+PrimaryVictim = Literal["primary", "all-primaries"]
+"""Of these what is lost under calls through two stages."""
 DEFAULT_TIMER_F_NS = 32_000_000_000
 """How long a phone waits for an answer of a front until it turns to the next one: 64 times T1 (RFC 3261, timer F)."""
 DEFAULT_ADVERTISEMENT_NS = 1_000_000_000
@@ -40,6 +42,8 @@ class ServerParameters(Parameters):
     """Whether signalling and media share a guest, or a host."""
     primaries: int | None = None
     """How many there are behind fronts, the last of which is added; None without fronts."""
+    standbys: int = 1
+    """How many hosts back the primaries; each primary has one of them."""
 
     cpus: int = 1
     """Virtual CPUs of each of its guests; natively it may use all of the host."""
@@ -57,7 +61,7 @@ class ServerParameters(Parameters):
     def hosts_needed(self) -> int:
         """Count the hosts that keep its guests, those that back them included."""
         if self.primaries is not None:
-            return self.primaries + 1
+            return self.primaries + self.standbys
         return 3 if self.roles == "hosts" else 2
 
     def suits(self, traits: "PlatformTraits") -> bool:

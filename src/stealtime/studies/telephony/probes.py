@@ -20,6 +20,7 @@ from stealtime.studies.telephony.loads import (
     RegistrationRateParameters,
     SessionFailoverParameters,
     SessionRateParameters,
+    TwoStageCallFailoverParameters,
     TwoStageFailoverParameters,
 )
 from stealtime.studies.telephony.parameters import (
@@ -27,6 +28,7 @@ from stealtime.studies.telephony.parameters import (
     DEFAULT_TIMER_F_NS,
     CallVictim,
     Mode,
+    PrimaryVictim,
     Roles,
     SessionVictim,
     Side,
@@ -45,6 +47,8 @@ Rate = Annotated[float, Field(gt=0, le=100_000)]
 Share = Annotated[float, Field(gt=0, le=10)]
 Primaries = Annotated[int, Field(ge=2, le=3)]
 """The laboratory has a host for each of so many, beside the one that backs them."""
+Standbys = Annotated[int, Field(ge=1, le=2)]
+"""The laboratory has a second one beside three primaries."""
 Streams = Annotated[int, Field(ge=STREAMS_OF_A_CALL, le=CALLS_MAX * STREAMS_OF_A_CALL, multiple_of=STREAMS_OF_A_CALL)]
 Faults = list[FaultKind]
 Generators = Annotated[int, Field(ge=1, le=GENERATORS_MAX)]
@@ -299,6 +303,9 @@ class TwoStageFailoverCells(ServerCells):
     """The name of the probe. Phones register for the duration before the fault, and as long after it."""
     primaries: list[Primaries] = Field(default=[2], min_length=1)
     """How many there are when the host dies; the last one of them is added while phones register."""
+    standbys: list[Standbys] = Field(default=[1], min_length=1)
+    """How many hosts back them: the first primary has the first of these, the second one the second, and so on in
+    turn."""
     transport: list[Transport] = Field(default=["udp"], min_length=1)
     """As of ``registration-rate``; over TCP fronts reach primaries over TCP, too."""
     fault: Faults = Field(default=["killed"], min_length=1)
@@ -322,6 +329,28 @@ class TwoStageFailoverCells(ServerCells):
             for one in loads
             if one["victim"] == "front" or one["timer_f_ns"] == self.timer_f_ns[0]
         ]
+
+
+class TwoStageCallFailoverCells(ServerCells):
+    """``two-stage-call-failover``: hosts of primaries behind fronts are lost while calls are up through both stages."""
+
+    parameters = TwoStageCallFailoverParameters
+
+    probe: Literal["two-stage-call-failover"]
+    """The name of the probe. Both ends speak for the duration before the fault, and for that and three seconds after
+    it; some phones register meanwhile. All over UDP."""
+    primaries: list[Primaries] = Field(default=[2], min_length=1)
+    """How many there are."""
+    standbys: list[Standbys] = Field(default=[1], min_length=1)
+    """As of ``two-stage-failover``."""
+    streams: list[Streams] = Field(default=[20], min_length=1)
+    """As of ``call``, of all primaries together."""
+    fault: Faults = Field(default=["killed"], min_length=1)
+    """As of ``register-failover``."""
+    mode: list[SurvivingFrontedModeName] = Field(default=["net+bypass"], min_length=1)
+    """How each primary is protected."""
+    victim: list[PrimaryVictim] = Field(default=["primary"], min_length=1)
+    """What is lost: ``primary``: the host of the first primary; ``all-primaries``: the hosts of all at once."""
 
 
 class _CallCells(ServerCells):
@@ -405,9 +434,16 @@ PROBES = (
     Probe(
         name="two-stage-failover",
         cells=TwoStageFailoverCells,
-        short=("transport", "mode", "fault", "victim", "primaries"),
+        short=("transport", "mode", "fault", "victim", "primaries", "standbys"),
         driver=TELEPHONY,
         bounded=_SILENCE_OF_PHONES,
+    ),
+    Probe(
+        name="two-stage-call-failover",
+        cells=TwoStageCallFailoverCells,
+        short=("streams", "mode", "fault", "victim", "primaries", "standbys"),
+        driver=TELEPHONY,
+        bounded=_SILENCE_OF_VOICE,
     ),
     Probe(
         name="call",

@@ -29,6 +29,11 @@ _SEVERAL = (
     "by then. Most: the largest share of the phones that one front has, and of the users that one primary has. Each "
     "acknowledged user is asked for by way of another front."
 )
+_STAGE_CALLS = (
+    "Calls through two stages: callers are led to a front by the name server, and each phone registers by way of the "
+    "other one. A call is that of the primary that relays it, which is the one of the user who is called. No voice: "
+    "the longest silence of any caller or phone in calls of a primary whose host died, where it holds the fault."
+)
 _GENERATORS = (
     "What offered the load: SIPp's CPU is of one CPU, and what it waited for a CPU is of its time, both of the busiest "
     "SIPp; requests left within so long after their time of the plan. Datagrams are dropped at the phones' sockets, "
@@ -106,6 +111,8 @@ def server_words(cell: TelephonyFigures) -> str:
     how = "" if mode in (None, "off") else f" {mode}"
     every = f" every {format_duration(interval_ns)}" if isinstance(interval_ns, int) else ""
     several = f", {primaries} primaries" if isinstance(primaries := cell.parameters.get("primaries"), int) else ""
+    if isinstance(standbys := cell.parameters.get("standbys"), int):
+        several += f" and {standbys} standbys"
     victim = _VICTIMS.get(str(cell.parameters.get("victim")), "")
     fault = _FAULTS.get(str(cell.parameters.get("fault")), "")
     timer_f_ns = cell.parameters.get("timer_f_ns")
@@ -194,11 +201,13 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
         lines.append(_WEIGHT)
     if any("primaries" in cell.parameters for cell in cells):
         lines.append(_SEVERAL)
+    if any(cell.stage is not None for cell in cells):
+        lines.append(_STAGE_CALLS)
     victims = {cell.parameters.get("victim") for cell in cells}
     lines += [words for victim, words in (("standby", _STANDBY), ("front", _FRONT)) if victim in victims]
     if any(cell.parameters.get("roles") == "hosts" for cell in cells):
         lines.append(_HOSTS)
-    if any(cell.calls is not None for cell in cells):
+    if any(cell.calls is not None or cell.stage is not None for cell in cells):
         lines.append(VOICE_NOTE)
     if any(cell.parameters.get("mode") == "no-net" for cell in cells):
         lines.append(_NO_NET)

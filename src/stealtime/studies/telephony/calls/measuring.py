@@ -64,7 +64,7 @@ def make_calls(
     """
     client = place.client
     answer_s = _ANSWER_S if place.media_address == place.address else _ANSWER_APART_S
-    hold_s = voice_s + plan.calls / BEGUN_PER_S + answer_s + _BEFORE_S + _AFTER_S
+    hold_s = hold_of(plan, voice_s, answer_s)
     with CallSignalling(client, place.address, plan, folder) as signalling:
         signalling.register()
         destinations = signalling.call(hold_s).destinations(plan, place.media_address)
@@ -82,6 +82,17 @@ def make_calls(
             heard = voice.end()
         signalling.refuse_hung_up_before(last_word_ns)
         return Measured(signalling.end(), heard, used, elapsed_ns, checkpoints_of(epochs, elapsed_ns), hosts)
+
+
+def hold_of(plan: CallPlan, voice_s: float, answer_s: float) -> float:
+    """Give for how long calls are up that all are to be up while both ends of each speak.
+
+    Args:
+        plan: Of the calls.
+        voice_s: How long they speak.
+        answer_s: What their answers may be apart besides their beginnings.
+    """
+    return voice_s + plan.calls / BEGUN_PER_S + answer_s + _BEFORE_S + _AFTER_S
 
 
 def hosts_of(before: Mapping[str, HostUse], after: Mapping[str, HostUse]) -> list[HostOfCalls]:

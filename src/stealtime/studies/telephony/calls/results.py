@@ -40,6 +40,8 @@ class StreamVoice(Model):
 
     towards: Towards = "phones"
     """Runs from before phones spoke have this direction only."""
+    call: int | None = None
+    """The number of its call; None in older runs."""
     sent: int
     """As far as the receiver knows: what came after the last packet that it got may be missing here."""
     received: int
@@ -52,6 +54,8 @@ class StreamVoice(Model):
     """The most that RFC 3550 section 6.4.1 gave at any time."""
     silence_ns: int | None
     """From one packet to the next at most; it contains the 20 ms between two packets."""
+    silence_began_ns: int | None = None
+    """None of a stream without one, and in older runs."""
     silence_ended: bool = True
     """Whether a packet ended that; if not, nothing was heard any more, though the stream had not told its end."""
     mos: float

@@ -32,9 +32,9 @@ _TAKEN = {
     "replicated": ("the host is killed", "", "the other server has the address"),
 }
 """What happens when the host is lost, when that is decided, and when the server is there again."""
-_AFTER_S = 3.0
+AFTER_S = 3.0
 """How long both ends speak on after as much time as before the fault: a failover takes some tenths of a second."""
-_REGISTERED_PER_S = 20.0
+REGISTERED_PER_S = 20.0
 """While the host dies: enough to see when signalling is answered again, and too little to be a load."""
 
 
@@ -72,13 +72,13 @@ def call_failover(
     Raises:
         StealtimeError: As ``call``.
     """
-    voice_s = 2 * before_s + _AFTER_S
+    voice_s = 2 * before_s + AFTER_S
     faults: list[Fault] = []
     registering: list[Sipp] = []
     load = Load(
         transport="udp",
-        rate_per_s=_REGISTERED_PER_S,
-        count=round(_REGISTERED_PER_S * voice_s),
+        rate_per_s=REGISTERED_PER_S,
+        count=round(REGISTERED_PER_S * voice_s),
         names=fresh_names(),
     )
 

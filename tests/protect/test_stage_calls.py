@@ -64,9 +64,6 @@ def test_only_users_of_the_killed_primary_hear_nothing(place: TwoStagePlace, tmp
     assert second.states_since(before[1], seen.fault_ns) == []
     killed, other = seen.calls
     assert killed.lost > other.lost
-    assert seen.gap_ns is not None
-    assert seen.others_voice_silence_ns is not None
-    assert seen.others_voice_silence_ns < seen.gap_ns
 
 
 def test_each_primary_is_taken_over_by_its_own_standby(place: TwoStagePlace, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from telephony_cells import GUEST, MS, cell_of
 
 from stealtime.hosts.host import CpuTimes
 from stealtime.lab.scenarios.real_hosts import RealHosts
+from stealtime.report import notation
 from stealtime.report.answer import Quotes
 from stealtime.report.catalogue.rows import tables_of
 from stealtime.studies.telephony.answer import _died
@@ -128,4 +129,4 @@ def test_voice_that_went_on_is_no_unknown_gap_where_signalling_died() -> None:
     assert "media on another host, signalling's host" in said
     assert "voice went on (its longest silence was 21.0 ms), no phone was answered for 300 ms" in said
     (row,) = [row for table in tables_of(STUDY, [cell]) if "the voice" in table.title for row in table.rows]
-    assert row[1:3] == ("-", "21.0 ms")
+    assert row[1:3] == (notation.ABSENT, "21.0 ms")

@@ -134,7 +134,7 @@ def test_killed_primary_and_others_stand_side_by_side() -> None:
     assert "2 primaries and 2 standbys" in voice[0]
     said = _died(Quotes(), [cell])
     assert "5 of 5 calls of its users kept, 5 of 5 of the others, its users heard nothing for 300 ms" in said
-    assert cell.bounded().value == 300 * MS
+    assert cell.bounded().longest_ns == 300 * MS
     assert limits([stage_call_failover()]) == []
 
 

@@ -161,9 +161,10 @@ class GuestPlace(GuestsPlace):
     ) -> None:
         super().__init__(testbed, mode, cpus_of_each=size.cpus)
         self.address = testbed.address(0)
+        homes: tuple[int, ...] = (0,)
         if roles == "together":
             self.media_address = self.address
-            homes, configurations = (0,), [ServerConfiguration(role="both", address=self.address, cpus=size.cpus)]
+            configurations = [ServerConfiguration(role="both", address=self.address, cpus=size.cpus)]
         else:
             homes = (0, MEDIA_HOME if roles == "hosts" else 0)
             self.media_address = testbed.address(1)

@@ -31,7 +31,7 @@ pytestmark = [
 ]
 
 _PLAN = CallPlan(8)
-_BEFORE_S = 1.0
+_BEFORE_S = 0.5
 _PRIMARIES, _STANDBYS = ("a", "c"), ("b", "d")
 
 

@@ -51,7 +51,7 @@ class CallSignalling:
         plan: The calls.
         folder: For files.
         registrar: Where phones register; None: at the proxy.
-        number: Of several at once, each with ports of its own.
+        number: Of several at once, each of which has its callers at ports of its own; the first one has all phones.
     """
 
     def __init__(
@@ -90,13 +90,30 @@ class CallSignalling:
             StealtimeError: It does not take them.
         """
         self._phones = self._start(scenario, PHONES_PORT, calls=answered, limit_s=_FAR_S, answered_within_s=_FAR_S)
+        self._enrol()
+
+    def register_phones_of(self, other: "CallSignalling") -> None:
+        """Have the server know the phones of these calls, which wait for calls beside those of others.
+
+        A phone that is somewhere else the next time would be called there and where it was before.
+
+        Args:
+            other: It has them, which are as many as it was told.
+
+        Raises:
+            StealtimeError: The server does not take them.
+        """
+        self._phones = other._phones
+        self._enrol()
+
+    def _enrol(self) -> None:
         wanted = self.plan.calls
         registering = self._start(
             "register_phones",
             _REGISTERING_PORT,
             "-key",
             "phones_port",
-            str(PHONES_PORT + self._beyond),
+            str(PHONES_PORT),
             limit_s=ANSWERED_WITHIN_S + wanted / BEGUN_PER_S,
         )
         done = registering.wait()

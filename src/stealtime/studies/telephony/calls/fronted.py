@@ -83,8 +83,10 @@ class FrontedSignalling:
         Raises:
             StealtimeError: Some are not taken.
         """
-        for part in self._parts:
-            part.register()
+        first, *others = self._parts
+        first.register(answered=self.plan.calls)
+        for part in others:
+            part.register_phones_of(first)
 
     def call(self, hold_s: float, relays: Sequence[str]) -> Destinations:
         """Have every caller call its phone, at all fronts at once; give the relays' ports when all are answered.
@@ -132,7 +134,7 @@ def dialogues_together(
     """Put together what callers at several fronts saw.
 
     Args:
-        each: Of each front.
+        each: Of each front; all phones are those of one SIPp, which each tells of.
         answer_times_ns: From the INVITE of each call to its 200.
         end_times_ns: From the BYE of each call to its 200.
     """
@@ -144,9 +146,11 @@ def dialogues_together(
             "ended",
             "ended_anew",
             "retransmissions",
-            "callee_retransmissions",
             "connections_lost",
             "failed",
         )
     }
-    return Dialogues(**added, answer_ns=spread_of(answer_times_ns), end_ns=spread_of(end_times_ns))
+    phones = max(one.callee_retransmissions for one in each)
+    return Dialogues(
+        **added, callee_retransmissions=phones, answer_ns=spread_of(answer_times_ns), end_ns=spread_of(end_times_ns)
+    )

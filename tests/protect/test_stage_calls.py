@@ -13,7 +13,7 @@ from two_hosts import laboratory_or_skip
 
 from stealtime.hosts.client import LaboratoryClient
 from stealtime.hosts.namespace_testbed import NamespaceTestbed
-from stealtime.studies.telephony.calls.plan import CallPlan
+from stealtime.studies.telephony.calls.fronted import stage_plan
 from stealtime.studies.telephony.calls.stage_results import TwoStageCallFailover
 from stealtime.studies.telephony.calls.stage_trials import fail_over_stage_calls
 from stealtime.studies.telephony.loads import TwoStageCallFailoverParameters
@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("sipp") is None, reason="the package sip-tester is not installed"),
 ]
 
-_PLAN = CallPlan(8)
+_PLAN = stage_plan(16)
 _BEFORE_S = 0.5
 _PRIMARIES, _STANDBYS = ("a", "c"), ("b", "d")
 

@@ -10,7 +10,7 @@ from telephony_cells import GUEST, MS, cell_of
 from stealtime.report.answer import Quotes
 from stealtime.report.catalogue.rows import tables_of
 from stealtime.studies.telephony.answer import _died
-from stealtime.studies.telephony.calls.fronted import Through, dialogues_together, through_fronts
+from stealtime.studies.telephony.calls.fronted import Through, dialogues_together, stage_plan, through_fronts
 from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relays import Relays
 from stealtime.studies.telephony.calls.results import StreamVoice
@@ -21,7 +21,7 @@ from stealtime.studies.telephony.place.location import Located
 from stealtime.studies.telephony.place.two_stage import standby_numbers
 from stealtime.studies.telephony.probes import TwoStageCallFailoverCells, TwoStageFailoverCells
 from stealtime.studies.telephony.study import STUDY
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 FRONTS = ("10.0.0.1", "10.0.0.2")
 STAGES = {"mode": "net+bypass", "interval_ns": 100 * MS, "primaries": 2, "streams": 20}
@@ -48,6 +48,11 @@ def test_a_part_of_calls_has_the_ports_that_it_has_among_all() -> None:
     assert part.caller_ports == [plan.caller_ports[1], plan.caller_ports[4]]
     assert part.fields == [plan.fields[1], plan.fields[4]]
     assert CallPlan(2).phones == plan.part([0, 1]).phones
+    stages = stage_plan(20)
+    assert (stages.calls, stages.phones) == (10, CallPlan(100).phones[81:91])
+    assert stages.part([9]).phones == stages.phones[9:]
+    with pytest.raises(UsageError, match="1920 calls cannot be made"):
+        stage_plan(3840)
 
 
 def test_voice_goes_to_any_of_the_primaries_and_to_nobody_else() -> None:

@@ -11,7 +11,7 @@ from stealtime.campaigns.probe import Driver, Percentiles, Probe, ProbeCells
 from stealtime.hosts.host import FaultKind
 from stealtime.lab.platforms.share import MAXIMUM_WEIGHT, MINIMUM_WEIGHT
 from stealtime.studies.telephony.calls.plan import CALLS_MAX
-from stealtime.studies.telephony.lengths import GENERATORS_MAX, REGISTERED_MAX, STREAMS_OF_A_CALL
+from stealtime.studies.telephony.lengths import FIRST_STAGE_CALL, GENERATORS_MAX, REGISTERED_MAX, STREAMS_OF_A_CALL
 from stealtime.studies.telephony.loads import (
     CallFailoverParameters,
     CallParameters,
@@ -50,6 +50,7 @@ Primaries = Annotated[int, Field(ge=2, le=3)]
 Standbys = Annotated[int, Field(ge=1, le=2)]
 """The laboratory has a second one beside three primaries."""
 Streams = Annotated[int, Field(ge=STREAMS_OF_A_CALL, le=CALLS_MAX * STREAMS_OF_A_CALL, multiple_of=STREAMS_OF_A_CALL)]
+StageStreams = Annotated[Streams, Field(le=(CALLS_MAX - FIRST_STAGE_CALL) * STREAMS_OF_A_CALL)]
 Faults = list[FaultKind]
 Generators = Annotated[int, Field(ge=1, le=GENERATORS_MAX)]
 Cpus = Annotated[int, Field(ge=1, le=8)]
@@ -343,7 +344,7 @@ class TwoStageCallFailoverCells(ServerCells):
     """How many there are."""
     standbys: list[Standbys] = Field(default=[1], min_length=1)
     """As of ``two-stage-failover``."""
-    streams: list[Streams] = Field(default=[20], min_length=1)
+    streams: list[StageStreams] = Field(default=[20], min_length=1)
     """As of ``call``, of all primaries together."""
     fault: Faults = Field(default=["killed"], min_length=1)
     """As of ``register-failover``."""

@@ -13,6 +13,7 @@ from stealtime.campaigns.planned import PlannedCell
 from stealtime.hosts.checkpoints import checkpoints_of
 from stealtime.store.model import Cell
 from stealtime.store.results import Result
+from stealtime.studies.telephony.calls.fronted import stage_plan
 from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.session_failover import session_failover
 from stealtime.studies.telephony.calls.sessions import attempt_sessions
@@ -208,7 +209,7 @@ def two_stage_call_failover(server: Server, cell: PlannedCell, folder: Path) -> 
     wanted, place = TwoStageCallFailoverParameters.of(cell.cell), server.place
     if not isinstance(place, TwoStagePlace):
         raise TypeError(f"{place!r} has no fronts")
-    plan = CallPlan.of_streams(wanted.streams)
+    plan = stage_plan(wanted.streams)
     return fail_over_stage_calls(place, wanted, plan, cell.duration_ns / 1e9, folder)
 
 

@@ -55,7 +55,7 @@ _STANDBY = (
 )
 _HOSTS = (
     "Media on another host: signalling and media have a guest and a host each, and one more host backs both. "
-    "Signalling's host, media's host: that host is lost alone; in all other rows both are at once. Where voice does "
+    "Signalling's host, media's host: that host is lost alone; in other failovers both are at once. Where voice does "
     "not stop at the fault, the longest silence was at another time. Registrations' silence is the longest time "
     "between two acknowledgements that ends after the fault. Hosts in namespaces share the CPUs of this machine."
 )

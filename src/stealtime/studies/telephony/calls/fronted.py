@@ -14,7 +14,18 @@ from stealtime.studies.telephony.calls.dialogues import CallSignalling
 from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relays import Destinations, Relays
 from stealtime.studies.telephony.calls.results import Dialogues, spread_of
+from stealtime.studies.telephony.lengths import FIRST_STAGE_CALL
 from stealtime.studies.telephony.place.location import Located
+
+
+def stage_plan(streams: int) -> CallPlan:
+    """Give the calls through two stages in which so many streams, one way each, pass relays.
+
+    Raises:
+        UsageError: They are no whole calls, or too many.
+    """
+    calls = CallPlan.of_streams(streams).calls
+    return CallPlan(calls, numbers=tuple(range(FIRST_STAGE_CALL, FIRST_STAGE_CALL + calls)))
 
 
 @dataclass(frozen=True)
@@ -27,7 +38,7 @@ class Through:
     registrar: str
     """The address of the front by which their phones register."""
     calls: tuple[int, ...]
-    """Their numbers."""
+    """Their places among all calls."""
 
 
 def through_fronts(located: Sequence[Located], addresses: Sequence[str]) -> list[Through]:
@@ -116,7 +127,7 @@ class FrontedSignalling:
             part.refuse_hung_up_before(last_word_ns)
 
     def end(self) -> tuple[Dialogues, frozenset[int]]:
-        """Wait until all calls are hung up, or given up; give what became of all, and the numbers of those kept."""
+        """Wait until all calls are hung up, or given up; give what became of all, and the places of those kept."""
         each = [part.end() for part in self._parts]
         answers = [part.answers() for part in self._parts]
         ended = {port for one in answers for port in one.ended_ns}

@@ -22,7 +22,7 @@ class CallPlan:
     Attributes:
         calls: How many.
         transport: How callers reach the server. It reaches all phones over UDP, or over one connection.
-        numbers: Those of the calls, where they are a part of more; None: from 0 on.
+        numbers: Those of the calls, by which they have their ports; None: from 0 on.
 
     Raises:
         UsageError: There are no such calls.
@@ -33,7 +33,7 @@ class CallPlan:
     numbers: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.calls <= CALLS_MAX:
+        if not 1 <= self.calls <= CALLS_MAX or max(self._numbers) >= CALLS_MAX:
             raise UsageError(f"{self.calls} calls cannot be made", hint=f"from 1 to {CALLS_MAX} are possible")
 
     @classmethod
@@ -60,8 +60,8 @@ class CallPlan:
         return [FIRST_PHONE_PORT + STEP * call for call in self._numbers]
 
     def part(self, numbers: Sequence[int]) -> "CallPlan":
-        """Give some of its calls, by their numbers."""
-        return CallPlan(len(numbers), self.transport, tuple(numbers))
+        """Give some of its calls, by their places among these."""
+        return CallPlan(len(numbers), self.transport, tuple(self._numbers[number] for number in numbers))
 
     @property
     def _numbers(self) -> Sequence[int]:

@@ -75,7 +75,7 @@ STAGE_CALLS = ProbeFigures(
         "others_loss_percent": Figure(
             "others' voice lost", _share(_others, lambda one: one.lost, lambda one: one.sent)
         ),
-        "calls_kept_percent": Figure("calls kept", _share(_died, lambda one: one.kept, lambda one: one.calls)),
+        "own_calls_kept_percent": Figure("calls kept", _share(_died, lambda one: one.kept, lambda one: one.calls)),
         "others_calls_kept_percent": Figure(
             "others' calls kept", _share(_others, lambda one: one.kept, lambda one: one.calls)
         ),
@@ -112,9 +112,9 @@ STAGE_TABLES = (
     FigureTable(
         "Two stages: when hosts of primaries die under calls: the signalling",
         (
-            *("calls_kept_percent", "others_calls_kept_percent", "calls", "kept", "others_calls", "others_kept"),
+            *("own_calls_kept_percent", "others_calls_kept_percent", "calls", "kept", "others_calls", "others_kept"),
             *("silence_ns", "others_silence_ns", "registrations_acknowledged", "registrations_lost"),
         ),
-        short=("calls_kept_percent", "others_calls_kept_percent", "registrations_lost"),
+        short=("own_calls_kept_percent", "others_calls_kept_percent", "registrations_lost"),
     ),
 )

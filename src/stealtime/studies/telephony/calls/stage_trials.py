@@ -21,6 +21,7 @@ from stealtime.studies.telephony.calls.stage_results import (
 )
 from stealtime.studies.telephony.calls.trials import AFTER_S, REGISTERED_PER_S
 from stealtime.studies.telephony.calls.voice import VoiceOfCalls
+from stealtime.studies.telephony.lengths import FIRST_STAGE_CALL
 from stealtime.studies.telephony.loads import TwoStageCallFailoverParameters
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
 from stealtime.studies.telephony.registrations.led import Answers, Led
@@ -56,7 +57,7 @@ def fail_over_stage_calls(
     Args:
         place: Fronts and primaries; those that are missing are added first.
         wanted: How many there are, which hosts are lost, and how.
-        plan: Of the calls.
+        plan: Of the calls, as :func:`.fronted.stage_plan` gives them.
         before_s: How long both ends of each speak before the fault, and for that and three seconds after it.
         folder: For files.
 
@@ -118,7 +119,7 @@ def _talk(
     active, from_ns = place.await_protected(), time.monotonic_ns()
     relays = [guest.ip_address for guest in place.guests]
     destinations = signalling.call(hold_of(plan, voice_s, _ANSWER_S), relays)
-    with VoiceOfCalls(place.client, destinations, voice_s, folder) as voice:
+    with VoiceOfCalls(place.client, destinations, voice_s, folder, first=FIRST_STAGE_CALL) as voice:
         running = led.start(folder / "registrations")
         try:
             time.sleep(before_s)

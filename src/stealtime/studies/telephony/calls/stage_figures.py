@@ -81,6 +81,7 @@ STAGE_CALLS = ProbeFigures(
         ),
         "silence_ns": Figure("registrations' silence"),
         "others_silence_ns": Figure("of the others"),
+        "others_silence_before_ns": Figure("and before"),
         **counts(
             calls=_sum(_died, lambda one: one.calls),
             kept=_sum(_died, lambda one: one.kept),
@@ -113,7 +114,8 @@ STAGE_TABLES = (
         "Two stages: when hosts of primaries die under calls: the signalling",
         (
             *("own_calls_kept_percent", "others_calls_kept_percent", "calls", "kept", "others_calls", "others_kept"),
-            *("silence_ns", "others_silence_ns", "registrations_acknowledged", "registrations_lost"),
+            *("silence_ns", "others_silence_ns", "others_silence_before_ns", "registrations_acknowledged"),
+            "registrations_lost",
         ),
         short=("own_calls_kept_percent", "others_calls_kept_percent", "registrations_lost"),
     ),

@@ -119,6 +119,12 @@ class TwoStageCallFailover(Result):
         """The same of the users of that other primary which had the longest."""
         return longest_silence(one.silence_ns for one in self.users[self._died :])
 
+    @property
+    def others_silence_before_ns(self) -> int | None:
+        """Of the same users, before the fault: few register, so that some time passes between any two."""
+        others = self.users[self._died :]
+        return max((one.silence_before_ns for one in others if one.silence_before_ns is not None), default=None)
+
 
 def calls_by_primary(
     streams: Sequence[StreamVoice], owner: Callable[[int], int], primaries: int

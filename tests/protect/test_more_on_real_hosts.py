@@ -13,6 +13,8 @@ from stealtime.hosts import network
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.store.run import Trial
 from stealtime.studies.protection.results import Failover, RoundTrips
+from stealtime.studies.telephony.calls.results import CallFailover
+from stealtime.studies.telephony.calls.stage_results import TwoStageCallFailover
 from stealtime.studies.telephony.results import RegistrationFailover, TwoStageFailover
 
 pytestmark = [
@@ -107,11 +109,43 @@ def test_the_users_of_a_primary_are_kept_when_its_host_dies(machines: MachinesOv
 probe = "two-stage-failover"
 duration = "2s"
 rate = [50]
+
+[[probes]]
+probe = "two-stage-call-failover"
+duration = "1s"
+mode = ["net"]
+streams = [12]
 """
     trials, _ = measured(machines, tmp_path, probes)
-    (seen,) = (trial.result(TwoStageFailover) for trial in trials.values())
+    (seen,) = (trial.result(TwoStageFailover) for name, trial in trials.items() if "call" not in name)
     assert [one.host for one in seen.primaries] == ["a", "c"]
     assert all(one.users > 0 for one in seen.primaries)
     assert (seen.host, seen.lost, seen.unanswered, seen.added.lost) == ("a", 0, 0, 0)
     assert seen.sent == seen.acknowledged == sum(seen.fronts.values())
     assert seen.clock_error_ns > 0
+
+    (called,) = (trial.result(TwoStageCallFailover) for name, trial in trials.items() if "call" in name)
+    assert [(one.host, one.standby, one.kept) for one in called.calls] == [
+        (host, "b", one.calls) for host, one in zip("ac", called.calls, strict=True)
+    ]
+    assert sum(one.calls for one in called.calls) == called.dialogues.ended == 6
+    assert (called.host, called.survived, called.registrations.lost) == ("a", "b", 0)
+
+
+@pytest.mark.truth
+def test_media_lose_their_host_over_ssh_and_signalling_goes_on(machines: MachinesOverSsh, tmp_path: Path) -> None:
+    probes = """
+[[probes]]
+probe = "call-failover"
+duration = "1s"
+streams = [6]
+mode = ["net+bypass"]
+roles = ["hosts"]
+victim = ["media"]
+"""
+    trials, shown = measured(machines, tmp_path, probes)
+    (seen,) = (trial.result(CallFailover) for trial in trials.values())
+    assert (seen.victim, seen.dialogues.answered, seen.dialogues.ended) == ("media", 3, 3)
+    assert (seen.registrations.acknowledged, seen.registrations.lost) == (seen.registrations.sent, 0)
+    assert seen.clock_error_ns > 0
+    assert "media on another host, media's host" in shown

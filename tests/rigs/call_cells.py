@@ -14,7 +14,9 @@ from stealtime.studies.telephony.calls.results import (
     Voice,
     spread_of,
 )
+from stealtime.studies.telephony.calls.stage_results import PrimaryCalls, TwoStageCallFailover
 from stealtime.studies.telephony.figures import TelephonyFigures
+from stealtime.studies.telephony.results import PrimaryUsers
 
 
 def call_cells() -> list[TelephonyFigures]:
@@ -30,6 +32,28 @@ def call_cells() -> list[TelephonyFigures]:
     ]
     failover = {"mode": "net+bypass", "interval_ns": 100 * MS, "streams": 10}
     return [*cells, cell_of(GUEST, "call-failover", failover, [_failover(), _failover()])]
+
+
+def stage_call_failover() -> TwoStageCallFailover:
+    """Ten calls of two primaries: those of the first, whose host dies, hear nothing for 300 ms around the fault."""
+    fault_ns = 1_000 * MS
+
+    def calls(host: str, lost: int, silence_ns: int, began_ns: int) -> PrimaryCalls:
+        return PrimaryCalls(
+            host=host, standby="b", calls=5, kept=5, streams_heard=10, streams_unended=0, sent=1_000,
+            received=1_000 - lost, late=0, silence_ns=silence_ns, silence_began_ns=began_ns,
+        )  # fmt: skip
+
+    def users(host: str, silence_ns: int) -> PrimaryUsers:
+        return PrimaryUsers(host=host, users=15, silence_before_ns=100 * MS, silence_ns=silence_ns, late=0)
+
+    return TwoStageCallFailover(
+        host="a", survived="b", fault_ns=fault_ns, running_ns=fault_ns + 133 * MS, lost_within_ns=0, seed=1,
+        fronts={"front1": 6, "front2": 4}, dialogues=_dialogues(10), voice=_voice(20, 0.4e6),
+        calls=[calls("a", 30, 300 * MS, fault_ns - 10 * MS), calls("c", 0, 22 * MS, 7)],
+        registrations=RegistrationsMeanwhile(sent=30, acknowledged=30, lost=0),
+        users=[users("a", 350 * MS), users("c", 120 * MS)],
+    )  # fmt: skip
 
 
 def _voice(streams: int, delay_ns: float, **changed: Any) -> Voice:

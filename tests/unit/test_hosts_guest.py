@@ -60,7 +60,7 @@ def went_on(at_ms: int) -> dict[str, Any]:
 def test_a_failover_is_told_by_our_clock_with_the_error_of_both_others() -> None:
     active = member("a", "active")
     hosts = (FarHost("a", active), FarHost("b", member("b", "solo", resume_ns=9 * MS), went_on(50), went_on(180)))
-    fault = lose_host([guest(*hosts)], [active], "b", "killed")
+    fault = lose_host([guest(*hosts)], [active], ["b"], "killed")
     assert (fault.struck_ns, fault.running_ns, fault.detected_ns) == (100 * MS, 180 * MS, 171 * MS)
     assert (fault.died, fault.survived, fault.error_ns) == ("a", "b", 2 * ERROR_NS)
 
@@ -161,6 +161,6 @@ def test_hosts_of_several_guests_are_lost_at_once_and_the_last_guest_counts() ->
         there = FarHost("b", member("b", "solo", resume_ns=9 * MS), went_on(runs_ms))
         active.append(member(name, "active").model_copy(update={"pid": pid}))
         guests.append(guest(Meeting(name, active[-1]), there))
-    fault = lose_host(guests, active, "b", "killed")
+    fault = lose_host(guests, active, ["b"] * len(guests), "killed")
     assert (fault.struck_ns, fault.apart_ns, fault.running_ns) == (100 * MS, 4 * MS, 230 * MS)
     assert (fault.died, fault.survived) == ("a, c", "b")

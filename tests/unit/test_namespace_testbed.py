@@ -15,7 +15,7 @@ from stealtime.protect.endpoint import StandbyHost
 from stealtime.protect.vm_file import Identity
 from stealtime.vocabulary.errors import StealtimeError
 
-ADDRESSES = {"a": "10.77.2.1", "b": "10.77.2.2", "c": "10.77.2.3"}
+ADDRESSES = {"a": "10.77.2.1", "b": "10.77.2.2", "c": "10.77.2.3", "d": "10.77.2.4"}
 
 
 class WithoutDaemons(NamespaceTestbed):
@@ -66,6 +66,15 @@ def test_one_host_backs_the_guests_of_all_others(
     testbed.hosts = [StandbyHost(name=name, endpoint=f"tcp:{ADDRESSES[name]}:7300") for name in admitted]
     guest = NamespaceGuest(testbed, f"guest-{home}", known_as=home, node=home, program="counter")
     assert [host.name for host in guest.vm.standby_hosts] == list(kept_by)
+
+
+@pytest.mark.parametrize(("standby", "kept_by"), [(1, "ba"), (3, "da")])
+def test_a_guest_may_have_another_standby(testbed: NamespaceTestbed, standby: int, kept_by: str) -> None:
+    guest = testbed.guest("guest", standby=standby, program="counter")
+    assert [host.name for host in guest.vm.standby_hosts] == list(kept_by)
+    assert [host.name for host in guest.hosts] == list(reversed(kept_by))
+    # It receives machines, as the usual two do.
+    assert kept_by[0] in [host.name for host in testbed.hosts]
 
 
 def test_nobody_makes_a_folder_of_a_laboratory_that_has_ended(testbed: NamespaceTestbed, tmp_path: Path) -> None:

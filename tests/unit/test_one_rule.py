@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import telephony_cells
+from call_cells import stage_call_failover
 from command import Command
 from dummy_study.study import EchoStudy
 from junitparser import Error, JUnitXml, Skipped
@@ -53,6 +54,7 @@ RESULTS: dict[str, Result] = {
     "register-failover": telephony_cells.failover(),
     "session-failover": telephony_cells.session_failover(),
     "two-stage-failover": telephony_cells.two_stage_failover(),
+    "two-stage-call-failover": stage_call_failover(),
     "call": CALLS,
     "call-failover": _failover(),
 }
@@ -67,6 +69,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "register-failover": {"mode": "net", "transport": "udp", "rate_per_s": 100},
     "session-failover": {"mode": "net", "rate_per_s": 100},
     "two-stage-failover": {"mode": "net", "primaries": 2, "transport": "udp", "rate_per_s": 100},
+    "two-stage-call-failover": {"mode": "net", "primaries": 2, "streams": 20},
     "roundtrip": {"mode": "net", "interval_ns": MS}, "failover": {"mode": "net", "interval_ns": MS, "fault": "killed"},
 }  # fmt: skip
 PROBES = sorted(registry.probes())

@@ -35,6 +35,7 @@ class Fault:
     died: str
     """Where several did, their names with commas between."""
     survived: str
+    """As ``died``."""
     error_ns: int = 0
     """How far these moments can be off, where other hosts' clocks told them."""
     apart_ns: int = 0
@@ -240,10 +241,18 @@ class Guest:
         return next(host for host in self.hosts if host.name == name)
 
 
-def lose_host(guests: Sequence[Guest], active: Sequence[MemberStatus], survived: str, kind: FaultKind) -> Fault:
+def lose_host(
+    guests: Sequence[Guest], active: Sequence[MemberStatus], survived: Sequence[str], kind: FaultKind
+) -> Fault:
     """Have the hosts of some guests be lost when each is protected; give when the last of them runs again.
 
     Several hosts are lost at once: none waits for the end of another one.
+
+    Args:
+        guests: Them.
+        active: The active member of each.
+        survived: The host that takes over each.
+        kind: How they are lost.
 
     Raises:
         StealtimeError: It does not; ``NotProtectedError`` where a guest left its host before the fault.
@@ -258,15 +267,16 @@ def lose_host(guests: Sequence[Guest], active: Sequence[MemberStatus], survived:
     with ThreadPoolExecutor(len(by_host)) as at_once:
         strikes = list(at_once.map(strike, by_host))
     struck = min(strikes, key=lambda one: one.at_ns)
-    taken = [guest.await_taken(survived) for guest in guests]
-    running = max((guest.first(survived, "guest-continued", struck) for guest in guests), key=lambda one: one.at_ns)
+    taken = [guest.await_taken(host) for guest, host in zip(guests, survived, strict=True)]
+    continued = [guest.first(host, "guest-continued", struck) for guest, host in zip(guests, survived, strict=True)]
+    running = max(continued, key=lambda one: one.at_ns)
     resume_ns = max(status.resume_ns or 0 for status in taken)
     return Fault(
         struck_ns=struck.at_ns,
         detected_ns=running.at_ns - resume_ns,
         running_ns=running.at_ns,
         died=", ".join(by_host),
-        survived=survived,
+        survived=", ".join(dict.fromkeys(survived)),
         error_ns=struck.error_ns + running.error_ns,
         apart_ns=max(one.at_ns for one in strikes) - struck.at_ns,
     )

@@ -39,7 +39,7 @@ SWITCH = "switch"
 
 _PREFIX_LENGTH = 24
 _SUBNETS: dict[NetworkName, str] = {"clients": "10.77.1", "replication": "10.77.2", "register": "10.77.3"}
-_LAST_BYTES = {"a": 1, "b": 2, "c": 3, "d": 4, CLIENT: 9, ARBITER: 9}
+_LAST_BYTES = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, CLIENT: 9, ARBITER: 9}
 _FIRST_SERVER = 11
 """The last byte of the address of the first server without a machine."""
 
@@ -112,7 +112,7 @@ class Laboratory:
     """A context manager: the networks are there inside, and gone with all their processes after it.
 
     Args:
-        hosts: Their names, out of ``a``, ``b``, ``c``, ``d``.
+        hosts: Their names, out of ``a``, ``b``, ``c``, ``d``, ``e``.
         servers: Names, without a hyphen, of nodes for servers that run without a machine, on the network ``clients``.
 
     Raises:

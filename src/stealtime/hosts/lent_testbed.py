@@ -28,7 +28,7 @@ from stealtime.vocabulary.errors import StealtimeError, UsageError
 _KERNEL = "cloud"
 """Of guests, as ``VM.toml`` names it."""
 _STANDBY = 1
-"""The number of the host that takes guests over."""
+"""The number of the host that takes guests over, unless they have another one."""
 _POLL_S = 0.1
 _HASH_SHOWN = 16
 _BOOT = Path("/boot")
@@ -105,9 +105,9 @@ class LentTestbed:
     def prefix_length(self) -> int:
         return ipaddress.IPv4Interface(self.terms.guest).network.prefixlen
 
-    def guest(self, name: str, *, number: int = 0, home: int = 0, **machine: Any) -> Guest:
+    def guest(self, name: str, *, number: int = 0, home: int = 0, standby: int = _STANDBY, **machine: Any) -> Guest:
         """Describe a guest; what it boots is brought to the hosts, whose own deadlines it has."""
-        address, hosts = self.address(number), self._kept_by(home)
+        address, hosts = self.address(number), self._kept_by(home, standby)
         network = {"gateway": self.terms.gateway, "mac": guest_mac(address)}
         described = {
             **self._booted(machine),
@@ -130,7 +130,10 @@ class LentTestbed:
             ) from None
 
     def cpu_times(self) -> CpuTimes:
-        return CpuTimes.sum(host.cpu_times() for host in self.hosts)
+        return CpuTimes.sum(self.times_by_host().values())
+
+    def times_by_host(self) -> dict[str, CpuTimes]:
+        return {host.name: host.cpu_times() for host in self.hosts}
 
     def clear(self) -> None:
         guests, self._guests = self._guests, []
@@ -148,14 +151,14 @@ class LentTestbed:
                 said.append(error.message)
         return "\n".join(said)
 
-    def _kept_by(self, home: int) -> list[LentHost]:
-        """Give the host where a guest begins, and its standby, which is one for all."""
-        if home >= len(self.hosts):
+    def _kept_by(self, home: int, standby: int) -> list[LentHost]:
+        """Give the host where a guest begins, and its standby."""
+        if (highest := max(home, standby)) >= len(self.hosts):
             raise UsageError(
-                f"the scenario names {len(self.hosts)} hosts, and {home + 1} are needed",
+                f"the scenario names {len(self.hosts)} hosts, and {highest + 1} are needed",
                 hint="name others as `more_hosts` under [define.hosts]",
             )
-        return [self.hosts[home], self.hosts[_STANDBY if home != _STANDBY else 0]]
+        return [self.hosts[home], self.hosts[standby if home != standby else 0]]
 
     def _booted(self, machine: Mapping[str, Any]) -> dict[str, Any]:
         """Say what a machine boots, by paths on the hosts: of these only files may be named, and no program."""

@@ -28,9 +28,9 @@ from stealtime.protect.vm_file import Identity, Register, VmFile
 from stealtime.vocabulary.errors import StealtimeError
 
 HOSTS = ("a", "b")
-ALL_HOSTS = (*HOSTS, "c", "d")
+ALL_HOSTS = (*HOSTS, "c", "d", "e")
 STANDBY = HOSTS[1]
-"""Backs the guests of every other host."""
+"""Backs the guests of every other host, unless they have another standby."""
 EMULATED_TIMING = {
     "heartbeat": "200ms",
     "active_deadline": "4s",
@@ -127,11 +127,12 @@ class NamespaceTestbed:
     def prefix_length(self) -> int:
         return int(GUEST_INTERFACE.rpartition("/")[2])
 
-    def guest(self, name: str, *, number: int = 0, home: int = 0, **machine: Any) -> "NamespaceGuest":
-        host = ALL_HOSTS[home]
-        if host not in [one.name for one in self.hosts]:
-            self.admit(host)
-        return NamespaceGuest(self, name, number=number, known_as=host, node=host, **machine)
+    def guest(self, name: str, *, number: int = 0, home: int = 0, standby: int = 1, **machine: Any) -> "NamespaceGuest":
+        host, backed_by = ALL_HOSTS[home], ALL_HOSTS[standby]
+        for one in (host, backed_by):
+            if one not in [known.name for known in self.hosts]:
+                self.admit(one)
+        return NamespaceGuest(self, name, number=number, known_as=host, node=host, standby=backed_by, **machine)
 
     def address(self, number: int) -> str:
         return guest_address(number)
@@ -142,6 +143,9 @@ class NamespaceTestbed:
 
     def cpu_times(self) -> CpuTimes:
         return cpu_times(self.processes())
+
+    def times_by_host(self) -> dict[str, CpuTimes]:
+        return {host.name: self.host(host.name).cpu_times() for host in self.hosts}
 
     def clear(self) -> None:
         """End all that runs on the hosts; the usual two receive machines again."""
@@ -227,6 +231,7 @@ class NamespaceGuest(Guest):
         number: One of several at once; the address follows from it.
         known_as: By which name its host goes in the register.
         node: The host where it begins.
+        standby: The host that backs it; where it begins there, the other one of the usual two does.
         machine: What runs in it, and what is different from the usual machine, as in ``VM.toml``.
     """
 
@@ -238,6 +243,7 @@ class NamespaceGuest(Guest):
         number: int = 0,
         known_as: str = "a",
         node: str = "a",
+        standby: str = STANDBY,
         **machine: Any,
     ) -> None:
         self.testbed = testbed
@@ -248,9 +254,13 @@ class NamespaceGuest(Guest):
             # That of the guest before it at this address: the client has not forgotten it.
             "mac": f"52:54:00:77:00:{number:02x}",
         }
+        backed_by = testbed.host(standby if known_as != standby else other(STANDBY))
         described = {"name": name, "network": network, **machine}
-        standby = testbed.host(STANDBY if known_as != STANDBY else other(STANDBY))
-        super().__init__([home, standby], described, address, testbed.waiting)
+        if backed_by.name not in HOSTS:
+            # Its own one, then where it begins, which it comes back to.
+            reached = {host.name: host.model_dump() for host in testbed.hosts}
+            described.setdefault("standby_hosts", [reached[backed_by.name], reached[known_as]])
+        super().__init__([home, backed_by], described, address, testbed.waiting)
         self.vm = home.vm_file(described)
 
     def member(self, name: str) -> MemberFolder:

@@ -1,5 +1,6 @@
 """Hosts that can keep guests, with the network of these and a client on it: what studies stand on."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,17 +24,18 @@ class Testbed(Protocol):
     def prefix_length(self) -> int:
         """Of the network of the guests."""
 
-    def guest(self, name: str, *, number: int = 0, home: int = 0, **machine: Any) -> Guest:
+    def guest(self, name: str, *, number: int = 0, home: int = 0, standby: int = 1, **machine: Any) -> Guest:
         """Describe a guest; it is not started.
 
         Args:
             name: Of the machine, never used before: the register remembers it.
             number: One of several at once; the address follows from it.
             home: The number of the host where it begins.
+            standby: The number of the host that backs it.
             machine: What it is, as in ``VM.toml``, but for what is the hosts' own.
 
         Raises:
-            StealtimeError: There is no such address, or what it boots from cannot be brought to the hosts.
+            StealtimeError: There is no such address or host, or what it boots from cannot be brought to the hosts.
         """
 
     def address(self, number: int) -> str:
@@ -45,6 +47,9 @@ class Testbed(Protocol):
 
     def cpu_times(self) -> CpuTimes:
         """Read what guests have used, and all else on their hosts."""
+
+    def times_by_host(self) -> Mapping[str, CpuTimes]:
+        """Read the same of each host, by its name."""
 
     def clear(self) -> None:
         """End all guests; the hosts receive others afterwards."""

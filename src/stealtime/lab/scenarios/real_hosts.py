@@ -53,12 +53,13 @@ class RealHosts(BaseModel):
     guest: Annotated[str, AfterValidator(_interface)]
     """The guest's address with its prefix, on the network that the bridges of both hosts belong to; nobody else's."""
     media_guest: Annotated[str, AfterValidator(_address)] | None = None
-    """The address of a second guest on that network, where signalling and media are apart."""
+    """The address of a second guest on that network, where signalling and media have a guest each."""
     more_guests: tuple[Annotated[str, AfterValidator(_address)], ...] = ()
     """The addresses of further guests on that network: of further primaries, or of the two servers of the mode
     ``replicated``, as ``guest`` is the one that they share."""
     more_hosts: tuple[Annotated[str, AfterValidator(_ssh_name)], ...] = ()
-    """Hosts where the second and the third primary of two stages begin; ``standby`` takes all primaries over."""
+    """Hosts where the second and the third primary of two stages begin, or media with the roles ``hosts``;
+    ``standby`` takes all of them over."""
     fronts: tuple[Annotated[str, AfterValidator(_address)], Annotated[str, AfterValidator(_address)]] | None = None
     """Two addresses of this machine on that network, for the fronts of two stages."""
     name_server: Annotated[str, AfterValidator(_address)] | None = None

@@ -77,7 +77,7 @@ def _fail_over(guest: Guest, kind: FaultKind, duration_s: float) -> Failover:
     active, before = guest.await_ready(), read_clocks()
     with counting(guest, 1, "--check") as client:
         watched = watch(guest, active, duration_s, client)
-        fault = lose_host([guest], [active], guest.other_host(active.host), kind)
+        fault = lose_host([guest], [active], [guest.other_host(active.host)], kind)
         time.sleep(_AFTER_S)
         seen = client.end()
     if kind == "silent":

@@ -13,14 +13,24 @@ from stealtime.studies.telephony import wording
 from stealtime.studies.telephony.figures import TelephonyFigures
 
 STUDY = "telephony"
-_FAILOVERS = ("call-failover", "register-failover", "session-failover", "two-stage-failover")
-_VICTIMS = ("primary", "all-primaries", "standby", "front")
+_FAILOVERS = (
+    "call-failover",
+    "register-failover",
+    "session-failover",
+    "two-stage-failover",
+    "two-stage-call-failover",
+)
+_VICTIMS = ("primary", "media", "signalling", "all-primaries", "standby", "front")
 """What is lost, in the order in which it is told."""
+_SIDES = ("media", "signalling")
+"""The host of one of them alone."""
 _NO_GUEST = ("standby", "front")
 """With these no guest is lost."""
 _LOST_WORDS = {
     "all-primaries": "Hosts of all primaries lost at once",
     "standby": "Host of the standby lost",
+    "signalling": "Host of signalling lost",
+    "media": "Host of media lost",
     "front": "A front lost",
 }
 """Where that is not the host of one server."""
@@ -31,6 +41,7 @@ _SIZES = ("cpus", "registered", "host_weight")
 _RATES = {"registration-rate": ("rate_per_s", "registrations"), "session-rate": ("sessions_per_s", "sessions")}
 _LEADING = {
     "call-failover": ("gap_ns",),
+    "two-stage-call-failover": ("gap_ns",),
     "register-failover": ("silence_ns",),
     "session-failover": ("silence_ns",),
     "two-stage-failover": ("silence_ns",),
@@ -69,7 +80,7 @@ def _servers(cells: Sequence[TelephonyFigures]) -> list[list[TelephonyFigures]]:
     """
     by_server: dict[tuple[object, ...], list[TelephonyFigures]] = {}
     for cell in sorted((one for one in cells if one.probe in _FAILOVERS), key=lambda one: _FAILOVERS.index(one.probe)):
-        told = ("mode", "interval_ns", "fault", "victim", "timer_f_ns", *_SIZES)
+        told = ("mode", "interval_ns", "fault", "victim", "timer_f_ns", "standbys", *_SIZES)
         names = (cell.parameters.get(name) for name in told)
         by_server.setdefault((cell.platform, *names, cell.parameters.get("roles", "together")), []).append(cell)
 
@@ -94,6 +105,8 @@ def _one_of_each(cells: Sequence[TelephonyFigures]) -> list[TelephonyFigures]:
 
 
 def _loss(cell: TelephonyFigures) -> tuple[int, bool, float]:
+    if cell.stage is not None:
+        return (cell.count("registrations_lost") or 0) + cell.stage.cut, True, cell.figure("gap_ns").p50 or 0.0
     lost = (cell.count("lost") or 0) + (cell.count("half_open") or 0) + (cell.count("registrations_lost") or 0)
     if cell.calls is not None:
         lost += cell.calls.cut
@@ -104,7 +117,7 @@ def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
     """Say what calls, registrations and phones see when a server's host dies."""
     by_probe = {cell.probe: cell for cell in cells}
     parts = []
-    calls = by_probe.get("call-failover")
+    calls, staged = by_probe.get("call-failover"), by_probe.get("two-stage-call-failover")
     registered = by_probe.get("register-failover") or by_probe.get("two-stage-failover")
     if calls is not None:
         over = "" if wording.is_over_udp(calls) else f" over {wording.transport_words(calls)}"
@@ -113,15 +126,21 @@ def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
     if registered is not None:
         lost, of = (count_words(quotes, registered, name) for name in ("lost", "acknowledged"))
         parts.append(f"{lost} of {of} registrations lost")
-    elif calls is not None:
-        lost, of = (count_words(quotes, calls, f"registrations_{name}") for name in ("lost", "acknowledged"))
+    elif (called := calls or staged) is not None:
+        lost, of = (count_words(quotes, called, f"registrations_{name}") for name in ("lost", "acknowledged"))
         parts.append(f"{lost} of {of} registrations lost")
+    if staged is not None:
+        parts += _through_stages(quotes, staged)
     sessions = by_probe.get("session-failover")
     if sessions is not None:
         half_open, begun = (count_words(quotes, sessions, name) for name in ("half_open", "begun"))
         parts.append(f"{half_open} of {begun} sessions left half open")
     if calls is not None and calls.figure("gap_ns").p50 is not None:
         parts.append(f"phones heard nothing for {figure_words(quotes, calls, 'gap_ns')}")
+    elif calls is not None and _victim(calls) == "signalling":
+        parts.append(f"voice went on (its longest silence was {figure_words(quotes, calls, 'longest_silence_ns')})")
+    if calls is not None and _victim(calls) in _SIDES and calls.figure("registrations_silence_ns").p50 is not None:
+        parts.append(f"no phone was answered for {figure_words(quotes, calls, 'registrations_silence_ns')}")
     if registered is not None:
         parts.append(_unanswered(quotes, registered))
     elif sessions is not None and sessions.figure("silence_ns").p50 is not None:
@@ -129,6 +148,21 @@ def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
     if (without := registered or sessions) is not None:
         parts += _went_on(quotes, without)
     return f"{_lost(cells[0])} ({wording.server_words(cells[0])}): {', '.join(parts)}"
+
+
+def _through_stages(quotes: Quotes, cell: TelephonyFigures) -> list[str]:
+    """Say what became of calls through two stages: of users of what was lost, and of the others."""
+    kept, of = (count_words(quotes, cell, name) for name in ("kept", "calls"))
+    whose = "all users" if _victim(cell) == "all-primaries" else "its users"
+    parts = [f"{kept} of {of} calls of {whose} kept"]
+    if cell.count("others_calls"):
+        kept, of = (count_words(quotes, cell, f"others_{name}") for name in ("kept", "calls"))
+        parts.append(f"{kept} of {of} of the others")
+    if cell.figure("gap_ns").p50 is not None:
+        parts.append(f"{whose} heard nothing for {figure_words(quotes, cell, 'gap_ns')}")
+    if cell.figure("others_voice_silence_ns").p50 is not None:
+        parts.append(f"the others for {figure_words(quotes, cell, 'others_voice_silence_ns')} at most")
+    return parts
 
 
 def _victim(cell: TelephonyFigures) -> str:

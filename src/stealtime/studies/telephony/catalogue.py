@@ -9,7 +9,9 @@ from typing import Any
 
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts
-from stealtime.studies.telephony.calls.results import CallFailover, Calls, Direction, Spread, Towards
+from stealtime.studies.telephony.appliance.root import Role
+from stealtime.studies.telephony.calls.results import CallFailover, Calls, Direction, HostOfCalls, Spread, Towards
+from stealtime.studies.telephony.calls.stage_figures import STAGE_CALLS, STAGE_TABLES
 from stealtime.studies.telephony.results import (
     RegistrationFailover,
     RegistrationRate,
@@ -109,6 +111,27 @@ def _evidence(name: str) -> Callable[[Any], float | None]:
     return take
 
 
+def _of_host(role: Role | None, part: Callable[[HostOfCalls], int | None]) -> Callable[[Any], float | None]:
+    """Take CPU of the host where a role runs, if it has one alone, or of those that only stand by (None)."""
+
+    def take(result: Any) -> float | None:
+        own = [one for one in result.hosts if (role in one.runs if role else not one.runs)]
+        if role == "media" and any(len(one.runs) > 1 for one in own):
+            return None  # that of signalling
+        used = [used_ns for one in own if (used_ns := part(one)) is not None]
+        return 100.0 * sum(used) / result.elapsed_ns if used else None
+
+    return take
+
+
+_HOSTS = {
+    "signalling_host_percent": Figure("host of signalling", _of_host("signalling", lambda one: one.side_ns)),
+    "signalling_guests_percent": Figure("guests there", _of_host("signalling", lambda one: one.guests_ns)),
+    "media_host_percent": Figure("host of media", _of_host("media", lambda one: one.side_ns)),
+    "media_guest_percent": Figure("guest there", _of_host("media", lambda one: one.guests_ns)),
+    "standby_host_percent": Figure("their standby", _of_host(None, lambda one: one.side_ns)),
+}
+"""Of one CPU: the host side of each host, and the virtual CPUs of the guests that run there."""
 _GENERATORS = {
     "generator_cpu_percent": Figure("SIPp's CPU", _evidence("cpu_percent")),
     "generator_waiting_percent": Figure("waited for a CPU", _evidence("waiting_percent")),
@@ -278,6 +301,7 @@ CATALOGUE = Catalogue(
                 ),
             },
         ),
+        "two-stage-call-failover": STAGE_CALLS,
         "call": ProbeFigures(
             Calls,
             {
@@ -296,6 +320,7 @@ CATALOGUE = Catalogue(
                 "mos": _MOS,
                 "setup_ns": Figure("INVITE to 200", _setup),
                 **_CPU,
+                **_HOSTS,
                 **_CHECKPOINTS,
                 **_CALL_COUNTS,
                 **counts("retries"),
@@ -310,6 +335,13 @@ CATALOGUE = Catalogue(
                 "calls_kept_percent": _CALLS_KEPT,
                 "loss_percent": _LOSS,
                 "mos": _MOS,
+                "longest_silence_ns": Figure("longest silence", lambda result: result.voice.silence_ns),
+                "registrations_silence_ns": Figure(
+                    "registrations' silence", lambda result: result.registrations.silence_ns
+                ),
+                "registrations_silence_before_ns": Figure(
+                    "and before", lambda result: result.registrations.silence_before_ns
+                ),
                 **_CALL_COUNTS,
                 **counts(
                     registrations_acknowledged=lambda result: result.registrations.acknowledged,
@@ -373,7 +405,7 @@ CATALOGUE = Catalogue(
                 *("half_open", "bye_refused", "bye_unanswered", "leaked_ports"),
             ),
             short=("silence_ns", "begun", "kept", "never_answered", "half_open"),
-            of=_victim("primary"),
+            of=_victim("primary", "signalling", "media"),
         ),
         FigureTable(
             "When the host that backs the server is lost while sessions are set up and ended: what became of them",
@@ -410,6 +442,7 @@ CATALOGUE = Catalogue(
             ),
             short=("boot_to_ready_ns", "ready_to_dealt_ns", "lost_while_added"),
         ),
+        *STAGE_TABLES,
         FigureTable(
             "Calls: delay of their voice",
             ("delay_min_ns", "delay_q1_ns", "delay_median_ns", "delay_q3_ns", "delay_max_ns", "jitter_ns"),
@@ -428,15 +461,28 @@ CATALOGUE = Catalogue(
             ("setup_ns", "server_cpu_percent", "host_cpu_percent", "begun", "answered", "ended", "retransmissions"),
         ),
         FigureTable(
+            "Calls: the CPU of each host, where signalling and media have a guest each",
+            (
+                *("signalling_host_percent", "signalling_guests_percent", "media_host_percent"),
+                *("media_guest_percent", "standby_host_percent"),
+            ),
+            of=lambda cell: cell.parameters.get("roles", "together") != "together",
+            only_measured=True,
+        ),
+        FigureTable(
             "When the server's host dies under calls: the voice",
-            ("gap_ns", "fault_to_running_ns", "loss_percent", "mos", "packets", "packets_lost"),
+            (
+                *("gap_ns", "longest_silence_ns", "fault_to_running_ns", "loss_percent", "mos", "packets"),
+                "packets_lost",
+            ),
             short=("gap_ns", "fault_to_running_ns", "loss_percent", "mos"),
         ),
         FigureTable(
             "When the server's host dies under calls: the signalling",
             (
-                *("calls_kept_percent", "answered", "ended", "ended_anew"),
-                *("retransmissions", "connections_lost", "registrations_acknowledged", "registrations_lost"),
+                *("calls_kept_percent", "registrations_silence_ns", "registrations_silence_before_ns", "answered"),
+                *("ended", "ended_anew", "retransmissions", "connections_lost", "registrations_acknowledged"),
+                "registrations_lost",
             ),
             short=("calls_kept_percent", "registrations_acknowledged", "registrations_lost"),
         ),

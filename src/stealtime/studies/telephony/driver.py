@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from stealtime.hosts.host_side import HostSide
 from stealtime.hosts.laboratory import Laboratory, refuse_without_root
 from stealtime.hosts.lent_testbed import LentTestbed, lent_testbed, refuse_foreign
 from stealtime.hosts.members_here import HostProcess
-from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
+from stealtime.hosts.namespace_testbed import ALL_HOSTS, HOSTS, NamespaceTestbed
 from stealtime.hosts.reusing_driver import ReusingDriver
 from stealtime.hosts.setting_up import accelerator_of, refuse_testbed
 from stealtime.hosts.testbed import Testbed
@@ -26,6 +26,7 @@ from stealtime.lab.platforms.cgroup import cpu_group, refuse_without_groups
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement
+from stealtime.lab.scenarios.real_hosts import RealHosts
 from stealtime.store.results import Result
 from stealtime.studies.telephony.appliance.image import Size
 from stealtime.studies.telephony.parameters import DEFAULT_ADVERTISEMENT_NS, ServerParameters
@@ -34,7 +35,8 @@ from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace, store_node
-from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
+from stealtime.studies.telephony.place.separate_hosts import SeparateHostsPlace
+from stealtime.studies.telephony.place.two_stage import TwoStagePlace, standby_numbers
 from stealtime.studies.telephony.registrations.enrolment import Enrolment
 from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
 from stealtime.studies.telephony.trials import TRIALS, Borne, Saturated, Server, find_saturation, unknown_saturation
@@ -148,11 +150,30 @@ def refuse(boot: PlannedBoot, placement: Placement) -> None:
                 hint="leave it out, or measure it in the scenario `telephony`",
             )
         refuse_without_groups()
-    if placement.hosts is None:
+    if placement.hosts is not None:
+        refuse_few_hosts([ServerParameters.of(planned.cell) for planned in boot.cells], placement.hosts)
+    else:
         if _accelerator_of(boot.platform) is None:
             refuse_without_root()
         else:
             refuse_testbed()
+
+
+def refuse_few_hosts(servers: Iterable[ServerParameters], terms: RealHosts) -> None:
+    """See that a scenario names as many hosts as the servers of its cells need.
+
+    Raises:
+        UsageError: It does not.
+    """
+    most = max(servers, key=lambda one: one.hosts_needed, default=None)
+    # The platform, and its standby.
+    named = 2 + len(terms.more_hosts)
+    if most is not None and most.hosts_needed > named:
+        what = f"{most.primaries} primaries" if most.primaries is not None else f"the roles {most.roles!r}"
+        raise UsageError(
+            f"{what} need {most.hosts_needed} hosts, and the scenario names {named}",
+            hint="name others as `more_hosts` under [define.hosts]",
+        )
 
 
 @asynccontextmanager
@@ -205,11 +226,20 @@ def _places_on(testbed: Testbed, new_fronts: Callable[[], Fronts], new_store: Ca
             # The last one is still to be added.
             first = wanted.primaries - 1
             return TwoStagePlace(
-                testbed, new_fronts(), name, wanted.mode, primaries=first, interval_ns=interval_ns, vcpus=wanted.cpus
+                testbed,
+                new_fronts(),
+                name,
+                wanted.mode,
+                primaries=first,
+                standbys=standby_numbers(wanted.primaries, wanted.standbys),
+                vcpus=wanted.cpus,
+                **({} if interval_ns is None else {"interval": f"{interval_ns}ns"}),
             )
         if wanted.mode == "replicated":
             advertisement_ns = interval_ns or DEFAULT_ADVERTISEMENT_NS
             return ReplicatedPlace(testbed, name, advertisement_ns=advertisement_ns, store=new_store(), size=size)
+        if wanted.roles == "hosts":
+            return SeparateHostsPlace(testbed, name, wanted.mode, interval_ns=interval_ns, size=size)
         return GuestPlace(testbed, name, wanted.mode, interval_ns=interval_ns, roles=wanted.roles, size=size)
 
     return new_place
@@ -247,6 +277,8 @@ def _accelerator_of(platform: str) -> str | None:
 def _laboratory(boot: PlannedBoot) -> Laboratory:
     """Give the networks for the cells of a boot; those of one stage are smaller."""
     hosts: tuple[str, ...] = (*HOSTS, STORE_HOST)
-    if all(ServerParameters.of(planned.cell).primaries is None for planned in boot.cells):
+    servers = [ServerParameters.of(planned.cell) for planned in boot.cells]
+    if all(one.primaries is None for one in servers):
         return Laboratory(hosts)
-    return Laboratory(tuple(dict.fromkeys((*hosts, *PRIMARY_HOSTS))), FIRST_STAGE_NODES)
+    needed = ALL_HOSTS[: max(one.hosts_needed for one in servers)]
+    return Laboratory(tuple(dict.fromkeys((*hosts, *needed))), FIRST_STAGE_NODES)

@@ -9,6 +9,8 @@ from stealtime.report.cells.model import Bounded
 from stealtime.store.model import Cell
 from stealtime.studies.telephony.calls.figures import CallFigures, CallLoad, figures_of
 from stealtime.studies.telephony.calls.results import CallFailover, Calls
+from stealtime.studies.telephony.calls.stage_figures import StageFigures, stage_figures
+from stealtime.studies.telephony.calls.stage_results import TwoStageCallFailover
 from stealtime.studies.telephony.limits import limits
 from stealtime.studies.telephony.loads import CallParameters
 from stealtime.studies.telephony.results import (
@@ -66,6 +68,8 @@ class TelephonyFigures(CountedCell):
     """Of each failover of registrations."""
     calls: CallFigures | None = None
     """Of all repetitions together, where the probe makes calls."""
+    stage: StageFigures | None = None
+    """Of all repetitions together, where calls go through two stages."""
     is_bounded: bool | None = None
     """Whether the rate that was searched is the server's in all repetitions: if not, it bears at least that. None where
     none was searched."""
@@ -80,6 +84,7 @@ class TelephonyFigures(CountedCell):
             "responses": [one for one in times if one is not None],
             "time_lines": [_time_line(one) for one in failovers],
             "is_bounded": all(one.is_bounded for one in rates) if rates else None,
+            "stage": stage_figures([one for one in results if isinstance(one, TwoStageCallFailover)]),
             "calls": figures_of(_load(CallParameters.of(cell)), called) if called else None,
         }
 
@@ -101,6 +106,8 @@ class TelephonyFigures(CountedCell):
             if self.calls.unended:
                 return Bounded(None, endless=f"{self.calls.unended} streams of voice fell silent and stayed so")
             return Bounded(self.calls.silence_ns)
+        if self.stage is not None:
+            return _of_stages(self.stage)
         if self.time_lines:
             return _longest_silence(self.time_lines)
         if unanswered := self.counts.get("unanswered"):
@@ -115,6 +122,17 @@ class TelephonyFigures(CountedCell):
         name = {"50": "median_ns", "99": "p99_ns"}[percentile]
         fewest = self.counts["acknowledged"] // len(self.responses)
         return Bounded(float(max(getattr(one, name) for one in self.responses)), samples=fewest)
+
+
+def _of_stages(seen: StageFigures) -> Bounded:
+    """Give the longest silence of any end of calls through two stages; what was cut or stayed silent has no end."""
+    if seen.unheard:
+        return Bounded(None, endless=f"of {seen.unheard} streams of voice nothing was heard")
+    if seen.cut:
+        return Bounded(None, endless=f"{seen.cut} of {seen.answered} calls were not kept")
+    if seen.unended:
+        return Bounded(None, endless=f"{seen.unended} streams of voice fell silent and stayed so")
+    return Bounded(seen.silence_ns)
 
 
 def _longest_silence(failovers: Sequence[TimeLine]) -> Bounded:

@@ -2,6 +2,9 @@
 
 STREAMS_OF_A_CALL = 2
 """One way each: from the caller to the phone, and from the phone to the caller."""
+FIRST_STAGE_CALL = 81
+"""The number of the first call through two stages. From it on the fronts' hash of the phones' names, which are their
+ports, deals them about evenly among two primaries and among three; of the ten from 0 on one of two has nine."""
 BEGUN_PER_S = 50
 """Calls and registrations a second: far below what the smallest server here carries, so that none waits."""
 REGISTERED_PER_S = 1_500

@@ -9,7 +9,8 @@ from typing import Any
 from stealtime.report import notation
 from stealtime.report.catalogue.failovers import limits_of_failovers
 from stealtime.studies.telephony.calls.recommendation import rule
-from stealtime.studies.telephony.calls.results import CallFailover, Calls
+from stealtime.studies.telephony.calls.results import CallFailover, Calls, Voice
+from stealtime.studies.telephony.calls.stage_results import TwoStageCallFailover
 from stealtime.studies.telephony.generators.limit import OFFERED_SHARE_MIN
 from stealtime.studies.telephony.results import (
     EstablishmentRate,
@@ -38,6 +39,7 @@ def limits(results: Sequence[Any]) -> list[str]:
         *_of_calls([one for one in results if isinstance(one, Calls | CallFailover)]),
         *_of_weights([one for one in results if isinstance(one, Registrations | Calls)]),
         *_of_calls_failing_over([one for one in results if isinstance(one, CallFailover)]),
+        *_of_stage_calls([one for one in results if isinstance(one, TwoStageCallFailover)]),
         *limits_of_failovers(results),
     ]
     return list(dict.fromkeys(told))
@@ -177,11 +179,38 @@ def _of_additions(results: Sequence[TwoStageFailover]) -> Iterator[str]:
         )
 
 
-def _of_calls(results: Sequence[Calls | CallFailover]) -> Iterator[str]:
-    yield from (text for one in results for text in one.voice.limits if not text.startswith(_SENT_LATE))
-    if late := [one for one in results if any(text.startswith(_SENT_LATE) for text in one.voice.limits)]:
-        most_ns = max(one.voice.sender_late_p99_ns or 0 for one in late)
+def _of_voice(voices: Sequence[Voice]) -> Iterator[str]:
+    yield from (text for one in voices for text in one.limits if not text.startswith(_SENT_LATE))
+    if late := [one for one in voices if any(text.startswith(_SENT_LATE) for text in one.limits)]:
+        most_ns = max(one.sender_late_p99_ns or 0 for one in late)
         yield f"{_SENT_LATE} up to {notation.duration(most_ns, 3)} too late or later"
+
+
+def _of_stage_calls(results: Sequence[TwoStageCallFailover]) -> Iterator[str]:
+    yield from _of_voice([one.voice for one in results])
+    for died, whose in ((True, "of primaries whose hosts died"), (False, "of the other primaries")):
+        each = [one for result in results for one in (result.died if died else result.others)]
+        calls, kept = sum(one.calls for one in each), sum(one.kept for one in each)
+        if kept < calls:
+            yield f"{calls - kept} of {calls} calls {whose} were not kept: their BYE was not answered"
+    if idle := [one for one in results if not all(each.calls for each in one.calls)]:
+        yield f"a primary had no call{_in_times(idle, results)}: have more streams, or users of other names"
+    if losing := [one for one in results if one.registrations.lost]:
+        lost = sum(one.registrations.lost for one in losing)
+        acknowledged = sum(one.registrations.acknowledged for one in results)
+        yield (
+            f"{lost} of {acknowledged} registrations that were acknowledged meanwhile were lost"
+            f"{_in_times(losing, results)}"
+        )
+    if unknown := [one for one in results if one.gap_ns is None]:
+        yield (
+            f"the longest silence was not at the fault{_in_times(unknown, results)}: "
+            "the gap of the voice is not known there"
+        )
+
+
+def _of_calls(results: Sequence[Calls | CallFailover]) -> Iterator[str]:
+    yield from _of_voice([one.voice for one in results])
     calls = [one for one in results if isinstance(one, Calls)]
     lost, sent = sum(one.voice.lost for one in calls), sum(one.voice.sent for one in calls)
     if not rule().is_borne(lost, sent):
@@ -206,7 +235,8 @@ def _of_calls_failing_over(results: Sequence[CallFailover]) -> Iterator[str]:
             f"{lost} of {acknowledged} registrations that were acknowledged meanwhile were lost with their host"
             f"{_in_times(losing, results)}"
         )
-    if unknown := [one for one in results if one.gap_ns is None]:
+    # Voice does not pass the host of signalling, where that is another one.
+    if unknown := [one for one in results if one.gap_ns is None and one.victim != "signalling"]:
         yield (
             f"the longest silence was not at the fault{_in_times(unknown, results)}: "
             "the gap of the voice is not known there"

@@ -8,7 +8,10 @@ from stealtime.hosts.host import FaultKind
 from stealtime.studies.telephony.lengths import BEGUN_PER_S, HELD_TRIES, REGISTERED_PER_S, STREAMS_OF_A_CALL
 from stealtime.studies.telephony.parameters import (
     DEFAULT_TIMER_F_NS,
+    CallVictim,
+    PrimaryVictim,
     ServerParameters,
+    SessionVictim,
     StageVictim,
     Transport,
     Victim,
@@ -99,7 +102,7 @@ class SessionFailoverParameters(RateOrShareParameters):
 
     transport: Transport = "udp"
     fault: FaultKind = "killed"
-    victim: Victim = "primary"
+    victim: SessionVictim = "primary"
 
     def beyond_s(self, duration_s: float) -> float:
         return _BOOT_S + _SETTING_UP_S + duration_s + _GIVING_UP_S
@@ -121,6 +124,19 @@ class TwoStageFailoverParameters(ServerParameters):
         return self.primaries * _BOOT_S + _ADDED_S + duration_s + waited_s + 2 * _ASKING_S
 
 
+class TwoStageCallFailoverParameters(ServerParameters):
+    """Several servers behind fronts, of which hosts are lost while calls are up."""
+
+    primaries: int
+    streams: int
+    fault: FaultKind = "killed"
+    victim: PrimaryVictim = "primary"
+
+    def beyond_s(self, duration_s: float) -> float:
+        setting_up_s = _SETTING_UP_S + 2 * (self.streams / STREAMS_OF_A_CALL) / BEGUN_PER_S
+        return self.primaries * _BOOT_S + setting_up_s + duration_s + 2 * _ASKING_S
+
+
 class CallParameters(ServerParameters):
     """A server and its calls."""
 
@@ -133,9 +149,10 @@ class CallParameters(ServerParameters):
 
 
 class CallFailoverParameters(CallParameters):
-    """A server whose host dies while calls are up."""
+    """A server of which a host is lost while calls are up."""
 
     fault: FaultKind = "killed"
+    victim: CallVictim = "primary"
 
     def beyond_s(self, duration_s: float) -> float:
         return super().beyond_s(duration_s) + duration_s + _ASKING_S

@@ -12,11 +12,20 @@ Transport = Literal["udp", "tcp-one", "tcp-each"]
 Mode = Literal["off", "no-net", "net", "net+bypass", "net+no-net", "replicated"]
 """How the guest is protected; natively only ``off``. ``net+no-net``: that of signalling in net, that of media in
 no-net. ``replicated``: two guests that are not protected, beside each other."""
-Roles = Literal["together", "apart"]
+Roles = Literal["together", "apart", "hosts"]
+"""Whether signalling and media share a guest, have one each on the same host, or one each on a host of its own."""
 Victim = Literal["primary", "standby"]
 """Which host of a server is lost: where it runs, or the one that backs it."""
+Side = Literal["signalling", "media"]
+"""What has a host of its own with the roles ``hosts``."""
+CallVictim = Literal["primary", "signalling", "media"]
+"""Which host is lost under calls: where the server runs (of the roles ``hosts`` both at once), or that of one side."""
+SessionVictim = Literal["primary", "standby", "signalling", "media"]
+"""The same under sessions, where the host that backs the server can be lost, too."""
 StageVictim = Literal["primary", "all-primaries", "front"]
 """What is lost of two stages: the host of one primary, those of all primaries at once, or a front."""
+PrimaryVictim = Literal["primary", "all-primaries"]
+"""Of these what is lost under calls through two stages."""
 DEFAULT_TIMER_F_NS = 32_000_000_000
 """How long a phone waits for an answer of a front until it turns to the next one: 64 times T1 (RFC 3261, timer F)."""
 DEFAULT_ADVERTISEMENT_NS = 1_000_000_000
@@ -30,9 +39,11 @@ class ServerParameters(Parameters):
     interval_ns: int | None = None
     """From one checkpoint to the next, of ``replicated`` from one advertisement to the next; None where unprotected."""
     roles: Roles = "together"
-    """Whether signalling and media share a guest."""
+    """Whether signalling and media share a guest, or a host."""
     primaries: int | None = None
     """How many there are behind fronts, the last of which is added; None without fronts."""
+    standbys: int = 1
+    """How many hosts back the primaries; each primary has one of them."""
 
     cpus: int = 1
     """Virtual CPUs of each of its guests; natively it may use all of the host."""
@@ -45,6 +56,13 @@ class ServerParameters(Parameters):
     def is_usual(self) -> bool:
         """Whether it is the server that everything else is said of: one virtual CPU, and no users or group of ours."""
         return (self.cpus, self.registered, self.host_weight) == (1, 0, None)
+
+    @property
+    def hosts_needed(self) -> int:
+        """Count the hosts that keep its guests, those that back them included."""
+        if self.primaries is not None:
+            return self.primaries + self.standbys
+        return 3 if self.roles == "hosts" else 2
 
     def suits(self, traits: "PlatformTraits") -> bool:
         """Tell whether it can be had on a platform: without a guest there is nothing to protect, to size or to weigh

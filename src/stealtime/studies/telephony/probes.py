@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -11,7 +11,7 @@ from stealtime.campaigns.probe import Driver, Percentiles, Probe, ProbeCells
 from stealtime.hosts.host import FaultKind
 from stealtime.lab.platforms.share import MAXIMUM_WEIGHT, MINIMUM_WEIGHT
 from stealtime.studies.telephony.calls.plan import CALLS_MAX
-from stealtime.studies.telephony.lengths import GENERATORS_MAX, REGISTERED_MAX, STREAMS_OF_A_CALL
+from stealtime.studies.telephony.lengths import FIRST_STAGE_CALL, GENERATORS_MAX, REGISTERED_MAX, STREAMS_OF_A_CALL
 from stealtime.studies.telephony.loads import (
     CallFailoverParameters,
     CallParameters,
@@ -20,13 +20,18 @@ from stealtime.studies.telephony.loads import (
     RegistrationRateParameters,
     SessionFailoverParameters,
     SessionRateParameters,
+    TwoStageCallFailoverParameters,
     TwoStageFailoverParameters,
 )
 from stealtime.studies.telephony.parameters import (
     DEFAULT_ADVERTISEMENT_NS,
     DEFAULT_TIMER_F_NS,
+    CallVictim,
     Mode,
+    PrimaryVictim,
     Roles,
+    SessionVictim,
+    Side,
     StageVictim,
     Transport,
     Victim,
@@ -42,7 +47,10 @@ Rate = Annotated[float, Field(gt=0, le=100_000)]
 Share = Annotated[float, Field(gt=0, le=10)]
 Primaries = Annotated[int, Field(ge=2, le=3)]
 """The laboratory has a host for each of so many, beside the one that backs them."""
+Standbys = Annotated[int, Field(ge=1, le=2)]
+"""The laboratory has a second one beside three primaries."""
 Streams = Annotated[int, Field(ge=STREAMS_OF_A_CALL, le=CALLS_MAX * STREAMS_OF_A_CALL, multiple_of=STREAMS_OF_A_CALL)]
+StageStreams = Annotated[Streams, Field(le=(CALLS_MAX - FIRST_STAGE_CALL) * STREAMS_OF_A_CALL)]
 Faults = list[FaultKind]
 Generators = Annotated[int, Field(ge=1, le=GENERATORS_MAX)]
 Cpus = Annotated[int, Field(ge=1, le=8)]
@@ -64,16 +72,21 @@ TimerF = Annotated[DurationNs, Field(ge=500_000_000, le=DEFAULT_TIMER_F_NS)]
 Advertisement = Annotated[DurationNs, Field(ge=10_000_000, le=40_950_000_000)]
 """VRRP counts hundredths of a second in twelve bits (RFC 5798, section 5.2.7)."""
 DEFAULT_INTERVAL_NS = 100_000_000
-ROLES_ONLY: Mapping[str, Roles] = {"net+no-net": "apart", "replicated": "together"}
-"""The modes that there are only with these roles."""
+ROLES_ONLY: Mapping[str, tuple[Roles, ...]] = {"net+no-net": ("apart", "hosts"), "replicated": ("together",)}
+"""The modes that there are only with some of these roles."""
 
 
 _OF_SERVERS = ("mode", "interval_ns", "advertisement_ns", "roles", "cpus", "registered", "host_weight")
 """The fields that tell servers apart, by their names in any of these tables."""
 
 
-def _refusal(mode: Mode, victim: str, fault: FaultKind) -> str | None:
+_SIDES = get_args(Side)
+
+
+def _refusal(mode: Mode, victim: str, fault: FaultKind, roles: Roles) -> str | None:
     """Say why there is no such loss of a host; None where there is."""
+    if victim in _SIDES and roles != "hosts":
+        return f"the victim {victim!r} has a host of its own with the roles 'hosts' only, not {roles!r}"
     if mode == "replicated" and victim != "primary":
         return f"the mode 'replicated' has the victim 'primary' only, not {victim!r}"
     if mode == "replicated" and fault != "killed":
@@ -98,14 +111,19 @@ class ServerCells(ProbeCells):
         return [
             self.parameters(**server, **load)
             for server, load in product(self.servers(), self.loads())
-            if not _refusal(server["mode"], load.get("victim", "primary"), load.get("fault", "killed"))
+            if not _refusal(server["mode"], load.get("victim", "primary"), load.get("fault", "killed"), server["roles"])
         ]
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Self:
-        modes, faults = set(self.mode), getattr(self, "fault", ["killed"])
+        faults, roles = getattr(self, "fault", ["killed"]), getattr(self, "roles", ["together"])
+        for mode in self.mode:
+            only = ROLES_ONLY.get(mode, roles)
+            if not set(only) & set(roles):
+                raise ValueError(f"the mode {mode!r} needs the roles {' or '.join(map(repr, only))}")
         for victim in getattr(self, "victim", ["primary"]):
-            refusals = [_refusal(mode, victim, fault) for mode, fault in product(sorted(modes), faults)]
+            hows = product(sorted(set(self.mode)), faults, roles)
+            refusals = [_refusal(mode, victim, fault, one) for mode, fault, one in hows]
             if all(refusals):
                 raise ValueError(refusals[0])
         return self
@@ -124,7 +142,7 @@ class ServerCells(ProbeCells):
         ]
         sets: list[dict[str, Any]] = []
         for roles, mode in product(getattr(self, "roles", ["together"]), self.mode):
-            if roles != ROLES_ONLY.get(mode, roles):
+            if roles not in ROLES_ONLY.get(mode, (roles,)):
                 continue
             times_ns = {"off": [None], "replicated": advertisements_ns}.get(mode, self.interval_ns)
             sets += [
@@ -263,11 +281,14 @@ class SessionFailoverCells(_RateOrShare):
     """As of ``session-rate``, of which shares are."""
     fault: Faults = Field(default=["killed"], min_length=1)
     """As of ``register-failover``."""
-    victim: list[Victim] = Field(default=["primary"], min_length=1)
+    victim: list[SessionVictim] = Field(default=["primary"], min_length=1)
     """As of ``register-failover``, but that sessions begin for the duration after the fault, and no longer; a silent
-    host comes back when they are over."""
-    mode: list[SurvivingModeName] = Field(default=["net"], min_length=1)
-    """As of ``register-failover``."""
+    host comes back when they are over. Of the roles ``hosts`` ``primary`` is both hosts at once, and ``signalling`` or
+    ``media`` that of one side alone."""
+    roles: list[Roles] = Field(default=["together"], min_length=1)
+    """As of ``call``."""
+    mode: list[SurvivingCallModeName] = Field(default=["net"], min_length=1)
+    """As of ``register-failover``, and ``net+no-net`` as of ``call``."""
     advertisement_ns: list[Advertisement] = Field(
         default=[DEFAULT_ADVERTISEMENT_NS], alias="advertisement", min_length=1
     )
@@ -283,6 +304,9 @@ class TwoStageFailoverCells(ServerCells):
     """The name of the probe. Phones register for the duration before the fault, and as long after it."""
     primaries: list[Primaries] = Field(default=[2], min_length=1)
     """How many there are when the host dies; the last one of them is added while phones register."""
+    standbys: list[Standbys] = Field(default=[1], min_length=1)
+    """How many hosts back them: the first primary has the first of these, the second one the second, and so on in
+    turn."""
     transport: list[Transport] = Field(default=["udp"], min_length=1)
     """As of ``registration-rate``; over TCP fronts reach primaries over TCP, too."""
     fault: Faults = Field(default=["killed"], min_length=1)
@@ -308,6 +332,28 @@ class TwoStageFailoverCells(ServerCells):
         ]
 
 
+class TwoStageCallFailoverCells(ServerCells):
+    """``two-stage-call-failover``: hosts of primaries behind fronts are lost while calls are up through both stages."""
+
+    parameters = TwoStageCallFailoverParameters
+
+    probe: Literal["two-stage-call-failover"]
+    """The name of the probe. Both ends speak for the duration before the fault, and for that and three seconds after
+    it; some phones register meanwhile. All over UDP."""
+    primaries: list[Primaries] = Field(default=[2], min_length=1)
+    """How many there are."""
+    standbys: list[Standbys] = Field(default=[1], min_length=1)
+    """As of ``two-stage-failover``."""
+    streams: list[StageStreams] = Field(default=[20], min_length=1)
+    """As of ``call``, of all primaries together."""
+    fault: Faults = Field(default=["killed"], min_length=1)
+    """As of ``register-failover``."""
+    mode: list[SurvivingFrontedModeName] = Field(default=["net+bypass"], min_length=1)
+    """How each primary is protected."""
+    victim: list[PrimaryVictim] = Field(default=["primary"], min_length=1)
+    """What is lost: ``primary``: the host of the first primary; ``all-primaries``: the hosts of all at once."""
+
+
 class _CallCells(ServerCells):
     renamed: ClassVar[Mapping[str, str]] = {"placement": "roles"}  # old name
 
@@ -316,20 +362,13 @@ class _CallCells(ServerCells):
     transport: list[Transport] = Field(default=["udp"], min_length=1)
     """Of signalling, as of ``session-rate``. Voice is always over UDP."""
     roles: list[Roles] = Field(default=["together"], min_length=1)
-    """Whether signalling and media share a guest, or have one each beside each other on the same host (``apart``).
-    The mode ``net+no-net`` is for two guests only, ``replicated`` for servers that do both."""
+    """Whether signalling and media share a guest, have one each beside each other on the same host (``apart``), or
+    each on a host of its own (``hosts``), which one more host backs. The mode ``net+no-net`` is for two guests only,
+    ``replicated`` for servers that do both."""
     advertisement_ns: list[Advertisement] = Field(
         default=[DEFAULT_ADVERTISEMENT_NS], alias="advertisement", min_length=1
     )
     """As of ``register-failover``."""
-
-    @model_validator(mode="after")
-    def _every_mode_has_its_roles(self) -> Self:
-        for mode in self.mode:
-            only = ROLES_ONLY.get(mode)
-            if only is not None and only not in self.roles:
-                raise ValueError(f"the mode {mode!r} needs the roles {only!r}")
-        return self
 
 
 class CallCells(_CallCells):
@@ -360,6 +399,9 @@ class CallFailoverCells(_CallCells):
     """As of ``call``. ``no-net`` may lose what was acknowledged."""
     fault: Faults = Field(default=["killed"], min_length=1)
     """As of ``register-failover``."""
+    victim: list[CallVictim] = Field(default=["primary"], min_length=1)
+    """Which host is lost: ``primary``: where the server runs, of the roles ``hosts`` both at once; ``signalling`` or
+    ``media``: of these roles that of one side alone."""
 
 
 TELEPHONY = Driver(scenario="telephony", takes_real_hosts=True, module="stealtime.studies.telephony.driver")
@@ -386,16 +428,23 @@ PROBES = (
     Probe(
         name="session-failover",
         cells=SessionFailoverCells,
-        short=("transport", "mode", "fault", "victim"),
+        short=("transport", "mode", "fault", "victim", "roles"),
         driver=TELEPHONY,
         bounded="the longest time in which no caller was answered",
     ),
     Probe(
         name="two-stage-failover",
         cells=TwoStageFailoverCells,
-        short=("transport", "mode", "fault", "victim", "primaries"),
+        short=("transport", "mode", "fault", "victim", "primaries", "standbys"),
         driver=TELEPHONY,
         bounded=_SILENCE_OF_PHONES,
+    ),
+    Probe(
+        name="two-stage-call-failover",
+        cells=TwoStageCallFailoverCells,
+        short=("streams", "mode", "fault", "victim", "primaries", "standbys"),
+        driver=TELEPHONY,
+        bounded=_SILENCE_OF_VOICE,
     ),
     Probe(
         name="call",
@@ -407,7 +456,7 @@ PROBES = (
     Probe(
         name="call-failover",
         cells=CallFailoverCells,
-        short=("streams", "transport", "mode", "fault", "roles"),
+        short=("streams", "transport", "mode", "fault", "victim", "roles"),
         driver=TELEPHONY,
         bounded=_SILENCE_OF_VOICE,
     ),

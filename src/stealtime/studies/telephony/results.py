@@ -8,7 +8,7 @@ from pydantic import ConfigDict
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.store.results import Result
 from stealtime.studies.telephony.generators.limit import Limit
-from stealtime.studies.telephony.parameters import StageVictim, Victim
+from stealtime.studies.telephony.parameters import SessionVictim, StageVictim, Victim
 from stealtime.vocabulary.readings import Model
 
 
@@ -190,7 +190,7 @@ class SessionFailover(_FailedOver):
     """A host of a server was lost while sessions were established and ended, each as soon as it was answered."""
 
     kind: Literal["session-failover"] = "session-failover"
-    victim: Victim = "primary"
+    victim: SessionVictim = "primary"
     unprotected: Unprotected | None = None
     """Where the standby was lost."""
     saturation_per_s: float | None
@@ -328,12 +328,16 @@ class TwoStageFailover(_FailedOver):
     @property
     def silence_ns(self) -> int | None:
         """Of the users of the primary that was lost, of several the longest; or of the phones of the front."""
-        return _longest(one.silence_ns for one in self.died) if self.front is None else self.front.silence_ns
+        return longest_silence(one.silence_ns for one in self.died) if self.front is None else self.front.silence_ns
 
     @property
     def others_silence_ns(self) -> int | None:
         """Of the users of that other primary which had the longest; or of the phones of other fronts."""
-        return _longest(one.silence_ns for one in self.others) if self.front is None else self.front.others_silence_ns
+        return (
+            longest_silence(one.silence_ns for one in self.others)
+            if self.front is None
+            else self.front.others_silence_ns
+        )
 
     @property
     def others_silence_before_ns(self) -> int | None:
@@ -359,7 +363,7 @@ def primaries_lost(victim: StageVictim, primaries: int) -> int:
     return {"front": 0, "primary": 1, "all-primaries": primaries}[victim]
 
 
-def _longest(silences_ns: Iterable[int | None]) -> int | None:
+def longest_silence(silences_ns: Iterable[int | None]) -> int | None:
     """Give the longest silence; None where one of them has no end, or there is none."""
     found = list(silences_ns)
     return None if None in found else max((one for one in found if one is not None), default=None)

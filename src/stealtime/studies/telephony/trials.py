@@ -13,9 +13,12 @@ from stealtime.campaigns.planned import PlannedCell
 from stealtime.hosts.checkpoints import checkpoints_of
 from stealtime.store.model import Cell
 from stealtime.store.results import Result
+from stealtime.studies.telephony.calls.fronted import stage_plan
 from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.session_failover import session_failover
 from stealtime.studies.telephony.calls.sessions import attempt_sessions
+from stealtime.studies.telephony.calls.stage_results import TwoStageCallFailover
+from stealtime.studies.telephony.calls.stage_trials import fail_over_stage_calls
 from stealtime.studies.telephony.calls.trials import call, call_failover
 from stealtime.studies.telephony.loads import (
     CallFailoverParameters,
@@ -26,6 +29,7 @@ from stealtime.studies.telephony.loads import (
     RegistrationRateParameters,
     SessionFailoverParameters,
     SessionRateParameters,
+    TwoStageCallFailoverParameters,
     TwoStageFailoverParameters,
 )
 from stealtime.studies.telephony.parameters import ServerParameters, Transport
@@ -200,6 +204,15 @@ def two_stage_failover(server: Server, cell: PlannedCell, folder: Path) -> TwoSt
     return fail_over_of_several(place, wanted, cell.duration_ns / 1e9, folder)
 
 
+def two_stage_call_failover(server: Server, cell: PlannedCell, folder: Path) -> TwoStageCallFailover:
+    """Have hosts of primaries be lost while calls are up through both stages."""
+    wanted, place = TwoStageCallFailoverParameters.of(cell.cell), server.place
+    if not isinstance(place, TwoStagePlace):
+        raise TypeError(f"{place!r} has no fronts")
+    plan = stage_plan(wanted.streams)
+    return fail_over_stage_calls(place, wanted, plan, cell.duration_ns / 1e9, folder)
+
+
 def response_times(sorted_ns: list[int]) -> ResponseTimes:
     """Give the quartiles of times, which are measured values themselves."""
     at = np.quantile(np.array(sorted_ns, dtype=np.int64), [0, 0.25, 0.5, 0.75, 0.99, 1], method="inverted_cdf")
@@ -214,9 +227,10 @@ TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
     "register-failover": register_failover,
     "session-failover": fail_over_sessions,
     "two-stage-failover": two_stage_failover,
+    "two-stage-call-failover": two_stage_call_failover,
     "call": lambda server, cell, folder: call(server.place, *_calls(cell), folder),
     "call-failover": lambda server, cell, folder: call_failover(
-        _that_fails_over(server), *_calls(cell), folder, CallFailoverParameters.of(cell.cell).fault
+        _that_fails_over(server), *_calls(cell), folder, CallFailoverParameters.of(cell.cell)
     ),
 }
 """By the name of the probe."""

@@ -13,14 +13,26 @@ from stealtime.studies.telephony.parameters import ServerParameters
 from stealtime.vocabulary.quantities import format_duration
 
 _FAULTS = {"silent": ", silent", "planned": ", moved"}
-_VICTIMS = {"standby": ", its standby", "front": ", a front", "all-primaries": ", all primaries"}
+_VICTIMS = {
+    "standby": ", its standby",
+    "front": ", a front",
+    "all-primaries": ", all primaries",
+    "signalling": ", signalling's host",
+    "media": ", media's host",
+}
 """What is lost, where that is not the host of one server."""
+_ROLES = {"apart": ", media apart", "hosts": ", media on another host"}
 _TRANSPORTS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
 _SEVERAL = (
     "Two stages: silence is that of the users of the primary whose host died, the others are the users of all other "
     "primaries, before and after the fault. Late: acknowledged after 500 ms or more; over UDP a phone has sent again "
     "by then. Most: the largest share of the phones that one front has, and of the users that one primary has. Each "
     "acknowledged user is asked for by way of another front."
+)
+_STAGE_CALLS = (
+    "Calls through two stages: callers are led to a front by the name server, and each phone registers by way of the "
+    "other one. A call is that of the primary that relays it, which is the one of the user who is called. No voice: "
+    "the longest silence of any caller or phone in calls of a primary whose host died, where it holds the fault."
 )
 _GENERATORS = (
     "What offered the load: SIPp's CPU is of one CPU, and what it waited for a CPU is of its time, both of the busiest "
@@ -40,6 +52,12 @@ _STANDBY = (
     "the register has said that it is alone; in net all that it says is held until then. Unprotected for: from the "
     "fault until it had another standby with a whole copy. Host back to protected: the same from when there was a host "
     "for that; one that fell silent comes back later."
+)
+_HOSTS = (
+    "Media on another host: signalling and media have a guest and a host each, and one more host backs both. "
+    "Signalling's host, media's host: that host is lost alone; in other failovers both are at once. Where voice does "
+    "not stop at the fault, the longest silence was at another time. Registrations' silence is the longest time "
+    "between two acknowledgements that ends after the fault. Hosts in namespaces share the CPUs of this machine."
 )
 _FRONT = (
     "A front: its phones turn to the next target of their own SRV order (RFC 3263, section 4.3) where a request cannot "
@@ -93,11 +111,13 @@ def server_words(cell: TelephonyFigures) -> str:
     how = "" if mode in (None, "off") else f" {mode}"
     every = f" every {format_duration(interval_ns)}" if isinstance(interval_ns, int) else ""
     several = f", {primaries} primaries" if isinstance(primaries := cell.parameters.get("primaries"), int) else ""
+    if isinstance(standbys := cell.parameters.get("standbys"), int):
+        several += f" and {standbys} standbys"
     victim = _VICTIMS.get(str(cell.parameters.get("victim")), "")
     fault = _FAULTS.get(str(cell.parameters.get("fault")), "")
     timer_f_ns = cell.parameters.get("timer_f_ns")
     wait = f", timer F {format_duration(timer_f_ns)}" if isinstance(timer_f_ns, int) else ""
-    apart = ", media apart" if cell.parameters.get("roles") == "apart" else ""
+    apart = _ROLES.get(str(cell.parameters.get("roles")), "")
     return f"{cell.platform}{how}{every}{apart}{several}{_size_words(cell)}{victim}{fault}{wait}"
 
 
@@ -181,9 +201,13 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
         lines.append(_WEIGHT)
     if any("primaries" in cell.parameters for cell in cells):
         lines.append(_SEVERAL)
+    if any(cell.stage is not None for cell in cells):
+        lines.append(_STAGE_CALLS)
     victims = {cell.parameters.get("victim") for cell in cells}
     lines += [words for victim, words in (("standby", _STANDBY), ("front", _FRONT)) if victim in victims]
-    if any(cell.calls is not None for cell in cells):
+    if any(cell.parameters.get("roles") == "hosts" for cell in cells):
+        lines.append(_HOSTS)
+    if any(cell.calls is not None or cell.stage is not None for cell in cells):
         lines.append(VOICE_NOTE)
     if any(cell.parameters.get("mode") == "no-net" for cell in cells):
         lines.append(_NO_NET)

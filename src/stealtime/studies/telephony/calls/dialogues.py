@@ -25,6 +25,8 @@ from stealtime.vocabulary.errors import StealtimeError
 CALLERS_PORT = 5061
 PHONES_PORT = 5071
 _REGISTERING_PORT = 5072
+PORTS_APART = 20
+"""From those of one SIPp to those of the next one that does the same: others' are in between."""
 
 ANSWERED_WITHIN_S = 20.0
 """After the last one was begun."""
@@ -48,11 +50,24 @@ class CallSignalling:
         server: The address of the proxy.
         plan: The calls.
         folder: For files.
+        registrar: Where phones register; None: at the proxy.
+        number: Of several at once, each of which has its callers at ports of its own; the first one has all phones.
     """
 
-    def __init__(self, client: Client, server: str, plan: CallPlan, folder: Path) -> None:
+    def __init__(
+        self,
+        client: Client,
+        server: str,
+        plan: CallPlan,
+        folder: Path,
+        *,
+        registrar: str | None = None,
+        number: int = 0,
+    ) -> None:
         self._client = client
         self._server = server
+        self._registrar = registrar or server
+        self._beyond = PORTS_APART * number
         self.plan = plan
         self._folder = folder
         self._running: list[Sipp] = []
@@ -75,6 +90,23 @@ class CallSignalling:
             StealtimeError: It does not take them.
         """
         self._phones = self._start(scenario, PHONES_PORT, calls=answered, limit_s=_FAR_S, answered_within_s=_FAR_S)
+        self._enrol()
+
+    def register_phones_of(self, other: "CallSignalling") -> None:
+        """Have the server know the phones of these calls, which wait for calls beside those of others.
+
+        A phone that is somewhere else the next time would be called there and where it was before.
+
+        Args:
+            other: It has them, which are as many as it was told.
+
+        Raises:
+            StealtimeError: The server does not take them.
+        """
+        self._phones = other._phones
+        self._enrol()
+
+    def _enrol(self) -> None:
         wanted = self.plan.calls
         registering = self._start(
             "register_phones",
@@ -107,7 +139,7 @@ class CallSignalling:
             limit_s=setting_up_s + hold_s + GIVES_UP_AFTER_S,
         )
         deadline = time.monotonic() + setting_up_s
-        while len((answers := self._answers()).relays) < wanted:
+        while len((answers := self.answers()).relays) < wanted:
             if self._callers.process.poll() is not None or time.monotonic() > deadline:
                 raise StealtimeError(
                     f"{len(answers.relays)} of {wanted} calls were answered: {self._callers.log_tail()}",
@@ -143,7 +175,7 @@ class CallSignalling:
         Raises:
             StealtimeError: Some were not, so that their voice had no relay at its end.
         """
-        left = self._answers().left_before(last_word_ns)
+        left = self.answers().left_before(last_word_ns)
         if left:
             raise StealtimeError(f"{len(left)} calls were hung up before their voice had ended")
 
@@ -153,7 +185,7 @@ class CallSignalling:
         # SIPp writes only from time to time what the phones counted.
         time.sleep(_STATISTICS_EVERY_S + 2 * _POLL_S)
         phones = parse_statistics((self._phones.folder / "statistics.csv").read_text())
-        answers = self._answers()
+        answers = self.answers()
         lost = [] if self.plan.transport == "udp" else sorted(answers.relays.keys() - answers.ended_ns.keys())
         return Dialogues(
             begun=counts.created,
@@ -188,7 +220,8 @@ class CallSignalling:
         told = {int(one.user) for one in self.phones_messages() if one.kind == "left" and one.at_ns >= began_ns}
         return [call for call in calls if call in ended or phones[call] in told]
 
-    def _answers(self) -> Answers:
+    def answers(self) -> Answers:
+        """Give what the callers have written down so far."""
         return gather(self._callers.messages())
 
     def _start(
@@ -202,7 +235,7 @@ class CallSignalling:
     ) -> Sipp:
         order = SippOrder(
             scenario=scenario_path(name),
-            target=self._server,
+            target=self._registrar if port == _REGISTERING_PORT else self._server,
             transport=self.plan.transport if port == CALLERS_PORT else self._of_phones,
             calls=calls or self.plan.calls,
             rate_per_s=BEGUN_PER_S,
@@ -210,7 +243,7 @@ class CallSignalling:
             limit_s=limit_s,
             answered_within_s=answered_within_s or GIVES_UP_AFTER_S,
             lost_stay_open=True,
-            options=("-p", str(port), *options),
+            options=("-p", str(port + self._beyond), *options),
         )
         sipp = start_sipp(self._client, order, self._folder / name)
         self._running.append(sipp)

@@ -86,6 +86,7 @@ def _stream(towards: Towards, document: Mapping[str, Any]) -> StreamVoice:
     silence = document["longest_silence"]
     return StreamVoice(
         towards=towards,
+        call=document["stream"],
         sent=document["sent"],
         received=document["received"],
         late=document["late"],
@@ -93,6 +94,7 @@ def _stream(towards: Towards, document: Mapping[str, Any]) -> StreamVoice:
         delay_ns=_spread(document["delay_ns"]),
         jitter_ns=None if document["jitter_ns"] is None else document["jitter_ns"]["max"],
         silence_ns=None if silence is None else silence["length_ns"],
+        silence_began_ns=None if silence is None else silence["start_monotonic_ns"],
         silence_ended=silence is None or bool(silence["ended"]),
         mos=document["quality"]["mos"],
     )

@@ -1,7 +1,7 @@
 """One trial of calls: register the phones, set up all calls, let both ends of each speak, hang up."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from stealtime.hosts.host import CpuTimes
 from stealtime.studies.telephony.calls.dialogues import CallSignalling
 from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relays import Destinations
-from stealtime.studies.telephony.calls.results import Dialogues, Voice
+from stealtime.studies.telephony.calls.results import Dialogues, HostOfCalls, Voice
 from stealtime.studies.telephony.calls.voice import LEAD_S, VoiceOfCalls
 from stealtime.studies.telephony.lengths import BEGUN_PER_S
-from stealtime.studies.telephony.place.model import Place
+from stealtime.studies.telephony.place.model import HostUse, Place
 
 _BEFORE_S = LEAD_S + 0.3
 """From the last answer to the first word: both ends open their sockets."""
@@ -36,6 +36,8 @@ class Measured:
     """Of ``used``."""
     checkpoints: Checkpoints | None
     """Meanwhile; None also where something else went on in between."""
+    hosts: list[HostOfCalls]
+    """What each host used, by what ran there at first."""
 
 
 def make_calls(
@@ -62,19 +64,42 @@ def make_calls(
     """
     client = place.client
     answer_s = _ANSWER_S if place.media_address == place.address else _ANSWER_APART_S
-    hold_s = voice_s + plan.calls / BEGUN_PER_S + answer_s + _BEFORE_S + _AFTER_S
+    hold_s = hold_of(plan, voice_s, answer_s)
     with CallSignalling(client, place.address, plan, folder) as signalling:
         signalling.register()
         destinations = signalling.call(hold_s).destinations(plan, place.media_address)
         with VoiceOfCalls(client, redirect(destinations) if redirect else destinations, voice_s, folder) as voice:
-            members, before, began_ns = place.members(), place.cpu_times(), time.monotonic_ns()
+            members, hosts_before = place.members(), place.use_by_host()
+            before, began_ns = place.cpu_times(), time.monotonic_ns()
             if meanwhile is not None:
                 meanwhile()
             voice.await_last_word()
             last_word_ns = time.monotonic_ns()
             used, elapsed_ns = place.cpu_times().since(before), time.monotonic_ns() - began_ns
+            hosts = hosts_of(hosts_before, place.use_by_host())
             # After a fault these members are not there any more.
             epochs = place.epochs_since(members, began_ns) if meanwhile is None else []
             heard = voice.end()
         signalling.refuse_hung_up_before(last_word_ns)
-        return Measured(signalling.end(), heard, used, elapsed_ns, checkpoints_of(epochs, elapsed_ns))
+        return Measured(signalling.end(), heard, used, elapsed_ns, checkpoints_of(epochs, elapsed_ns), hosts)
+
+
+def hold_of(plan: CallPlan, voice_s: float, answer_s: float) -> float:
+    """Give for how long calls are up that all are to be up while both ends of each speak.
+
+    Args:
+        plan: Of the calls.
+        voice_s: How long they speak.
+        answer_s: What their answers may be apart besides their beginnings.
+    """
+    return voice_s + plan.calls / BEGUN_PER_S + answer_s + _BEFORE_S + _AFTER_S
+
+
+def hosts_of(before: Mapping[str, HostUse], after: Mapping[str, HostUse]) -> list[HostOfCalls]:
+    """Give what each host used between two looks; one that was not there before, or is not any more, is left out."""
+    found = []
+    for name, use in before.items():
+        if name in after:
+            used = after[name].used.since(use.used)
+            found.append(HostOfCalls(host=name, runs=list(use.runs), guests_ns=used.server_ns, side_ns=used.host_ns))
+    return found

@@ -1,5 +1,6 @@
 """The calls of a trial: how many, how fast they begin, and their ports, below those that a kernel gives by itself."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stealtime.studies.telephony.lengths import STREAMS_OF_A_CALL
@@ -18,16 +19,21 @@ FIRST_PHONE_PORT = 24000
 class CallPlan:
     """As many calls as are up at once; call *i* is from a media port of its own to a phone of its own.
 
+    Attributes:
+        calls: How many.
+        transport: How callers reach the server. It reaches all phones over UDP, or over one connection.
+        numbers: Those of the calls, by which they have their ports; None: from 0 on.
+
     Raises:
         UsageError: There are no such calls.
     """
 
     calls: int
     transport: Transport = "udp"
-    """How callers reach the server. It reaches all phones over UDP, or over one connection."""
+    numbers: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.calls <= CALLS_MAX:
+        if not 1 <= self.calls <= CALLS_MAX or max(self._numbers) >= CALLS_MAX:
             raise UsageError(f"{self.calls} calls cannot be made", hint=f"from 1 to {CALLS_MAX} are possible")
 
     @classmethod
@@ -46,12 +52,20 @@ class CallPlan:
     @property
     def caller_ports(self) -> list[int]:
         """Where each caller speaks and hears."""
-        return [FIRST_CALLER_PORT + STEP * call for call in range(self.calls)]
+        return [FIRST_CALLER_PORT + STEP * call for call in self._numbers]
 
     @property
     def phones(self) -> list[int]:
         """The number of each phone, which is also the port where it speaks and hears."""
-        return [FIRST_PHONE_PORT + STEP * call for call in range(self.calls)]
+        return [FIRST_PHONE_PORT + STEP * call for call in self._numbers]
+
+    def part(self, numbers: Sequence[int]) -> "CallPlan":
+        """Give some of its calls, by their places among these."""
+        return CallPlan(len(numbers), self.transport, tuple(self._numbers[number] for number in numbers))
+
+    @property
+    def _numbers(self) -> Sequence[int]:
+        return range(self.calls) if self.numbers is None else self.numbers
 
     @property
     def fields(self) -> list[str]:

@@ -25,19 +25,19 @@ class Relays:
     of_phones: Mapping[int, str]
     """By the INVITE."""
 
-    def destinations(self, plan: CallPlan, relay: str) -> Destinations:
+    def destinations(self, plan: CallPlan, *relays: str) -> Destinations:
         """Put them into the order of the calls.
 
         Args:
             plan: Of the calls.
-            relay: The address where the relay must be.
+            relays: The address where the relay must be, or the addresses of several.
 
         Raises:
             StealtimeError: An end of a call has no port of the relay of its own.
         """
         found = Destinations(
-            _in_order(self.of_callers, plan.caller_ports, relay),
-            _in_order(self.of_phones, plan.phones, relay),
+            _in_order(self.of_callers, plan.caller_ports, relays),
+            _in_order(self.of_phones, plan.phones, relays),
         )
         if len({*found.of_callers, *found.of_phones}) < 2 * plan.calls:
             raise StealtimeError("the relay gave one port to two ends of calls")
@@ -58,14 +58,14 @@ def told_relays(messages: Iterable[LoggedMessage], kind: str) -> dict[int, str]:
     return found
 
 
-def _in_order(relays: Mapping[int, str], ports: Sequence[int], relay: str) -> list[str]:
+def _in_order(relays: Mapping[int, str], ports: Sequence[int], known: Sequence[str]) -> list[str]:
     missing = [port for port in ports if port not in relays]
     if missing:
         raise StealtimeError(f"{len(missing)} of {len(ports)} calls were not answered")
-    strangers = [one for one in relays.values() if one.rpartition(":")[0] != relay]
+    strangers = [one for one in relays.values() if one.rpartition(":")[0] not in known]
     if strangers:
         raise StealtimeError(
-            f"the voice of a call would go to {strangers[0]} and not to the relay at {relay}",
+            f"the voice of a call would go to {strangers[0]} and not to the relay at {' or '.join(known)}",
             hint="its proxy does not put its relay into the session descriptions",
         )
     return [relays[port] for port in ports]

@@ -8,6 +8,8 @@ from pydantic import ConfigDict, Field
 
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.store.results import Result
+from stealtime.studies.telephony.appliance.root import Role
+from stealtime.studies.telephony.parameters import CallVictim
 from stealtime.vocabulary.readings import Model
 
 
@@ -38,6 +40,8 @@ class StreamVoice(Model):
 
     towards: Towards = "phones"
     """Runs from before phones spoke have this direction only."""
+    call: int | None = None
+    """The number of its call; None in older runs."""
     sent: int
     """As far as the receiver knows: what came after the last packet that it got may be missing here."""
     received: int
@@ -50,6 +54,8 @@ class StreamVoice(Model):
     """The most that RFC 3550 section 6.4.1 gave at any time."""
     silence_ns: int | None
     """From one packet to the next at most; it contains the 20 ms between two packets."""
+    silence_began_ns: int | None = None
+    """None of a stream without one, and in older runs."""
     silence_ended: bool = True
     """Whether a packet ended that; if not, nothing was heard any more, though the stream had not told its end."""
     mos: float
@@ -153,6 +159,18 @@ class Dialogues(Model):
         return self.ended + self.ended_anew
 
 
+class HostOfCalls(Model):
+    """A host that kept guests of a server, while the voice went on."""
+
+    host: str
+    runs: list[Role]
+    """What each guest did that ran there when it began; none where the host only stood by."""
+    guests_ns: int
+    """CPU time of the virtual CPUs of the guests that ran there."""
+    side_ns: int | None
+    """Of the rest: of QEMUs, members and the host's daemon."""
+
+
 class _WithCalls(Result):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -175,6 +193,8 @@ class Calls(_WithCalls):
     """Of both."""
     checkpoints: Checkpoints | None = None
     """Of its guests, while the voice went on; None without protection, and in older runs."""
+    hosts: list[HostOfCalls] = Field(default=[])
+    """Each that kept guests; none natively, and in older runs."""
     weighed: str | None = None
     """As of :class:`stealtime.studies.telephony.results.Registrations`."""
 
@@ -194,12 +214,18 @@ class RegistrationsMeanwhile(Model):
     """With 200."""
     lost: int
     """Of those acknowledged: users that the surviving server does not know."""
+    silence_ns: int | None = None
+    """The longest time between two acknowledgements that ends after the fault; None: none came any more, or an older
+    run."""
+    silence_before_ns: int | None = None
+    """The longest one before the fault; None: there were no two, or an older run."""
 
 
 class CallFailover(_WithCalls):
     """Calls were up with their voice while their host died."""
 
     kind: Literal["call-failover"] = "call-failover"
+    victim: CallVictim = "primary"
     registrations: RegistrationsMeanwhile
     fault_ns: int
     running_ns: int

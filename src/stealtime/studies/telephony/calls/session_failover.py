@@ -10,7 +10,7 @@ from stealtime.studies.telephony.calls.relay_ports import open_ports
 from stealtime.studies.telephony.loads import SessionFailoverParameters
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.registrations.failover import await_first_answer, silence_ns
-from stealtime.studies.telephony.registrations.losses import lose
+from stealtime.studies.telephony.registrations.losses import begin_at_home, lose
 from stealtime.studies.telephony.results import SessionFailover
 from stealtime.studies.telephony.sipp.program import SippOrder, start_sipp
 from stealtime.vocabulary.errors import StealtimeError
@@ -60,6 +60,7 @@ def session_failover(
         # A caller that gave up would else hang up by a BYE of SIPp's own, and a repeated answer end its call.
         options=("-p", str(CALLERS_PORT), "-default_behaviors", "none"),
     )
+    begin_at_home(place)
     active, from_ns = place.await_protected(), time.monotonic_ns()
     with CallSignalling(place.client, place.address, plan, folder) as signalling:
         signalling.register("accounted_phone", answered=_ENDLESS)

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stealtime.hosts.guest import Fault
-from stealtime.hosts.host import FaultKind
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Moment, RegistrationsMeanwhile
+from stealtime.studies.telephony.loads import CallFailoverParameters
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.steady import steady
+from stealtime.studies.telephony.registrations.failover import longest_gap_ns, silence_ns
 from stealtime.studies.telephony.registrations.load import (
     Load,
     Registered,
@@ -19,6 +20,7 @@ from stealtime.studies.telephony.registrations.load import (
     start_load,
     unknown_users,
 )
+from stealtime.studies.telephony.registrations.losses import begin_at_home, lose_hosts
 from stealtime.studies.telephony.sipp.program import Sipp
 
 _WON, _RUNS = "the standby has won the register", "the guest runs again"
@@ -30,9 +32,9 @@ _TAKEN = {
     "replicated": ("the host is killed", "", "the other server has the address"),
 }
 """What happens when the host is lost, when that is decided, and when the server is there again."""
-_AFTER_S = 3.0
+AFTER_S = 3.0
 """How long both ends speak on after as much time as before the fault: a failover takes some tenths of a second."""
-_REGISTERED_PER_S = 20.0
+REGISTERED_PER_S = 20.0
 """While the host dies: enough to see when signalling is answered again, and too little to be a load."""
 
 
@@ -51,30 +53,41 @@ def call(place: Place, plan: CallPlan, voice_s: float, folder: Path) -> Calls:
         host_cpu_ns=measured.used.host_ns,
         elapsed_ns=measured.elapsed_ns,
         checkpoints=measured.checkpoints,
+        hosts=measured.hosts,
     )
 
 
-def call_failover(place: Place, plan: CallPlan, before_s: float, folder: Path, kind: FaultKind) -> CallFailover:
-    """Have the host die in the middle of calls, while some phones register.
+def call_failover(
+    place: Place, plan: CallPlan, before_s: float, folder: Path, wanted: CallFailoverParameters
+) -> CallFailover:
+    """Have a host be lost in the middle of calls, while some phones register.
+
+    Args:
+        place: The server; it is protected, or there is another one.
+        plan: Of the calls.
+        before_s: How long both ends speak before the fault.
+        folder: For files.
+        wanted: Which host is lost, and how.
 
     Raises:
         StealtimeError: As ``call``.
     """
-    voice_s = 2 * before_s + _AFTER_S
+    voice_s = 2 * before_s + AFTER_S
     faults: list[Fault] = []
     registering: list[Sipp] = []
     load = Load(
         transport="udp",
-        rate_per_s=_REGISTERED_PER_S,
-        count=round(_REGISTERED_PER_S * voice_s),
+        rate_per_s=REGISTERED_PER_S,
+        count=round(REGISTERED_PER_S * voice_s),
         names=fresh_names(),
     )
 
     def fault() -> None:
         registering.append(start_load(place, load, folder / "registrations"))
         time.sleep(before_s)
-        faults.append(place.lose_host(kind))
+        faults.append(lose_hosts(place, wanted.victim, wanted.fault))
 
+    begin_at_home(place)
     try:
         measured = make_calls(place, plan, voice_s, folder, meanwhile=fault)
         registered = finish_load(registering[0])
@@ -85,15 +98,21 @@ def call_failover(place: Place, plan: CallPlan, before_s: float, folder: Path, k
     # As whole as it was before, for the next trial.
     place.revive()
     place.await_protected()
+    answered_ns = list(registered.answered_ns.values())
     return CallFailover(
         dialogues=measured.dialogues,
         voice=measured.voice,
         registrations=RegistrationsMeanwhile(
-            sent=len(registered.sent_ns), acknowledged=len(registered.answered_ns), lost=len(lost)
+            sent=len(registered.sent_ns),
+            acknowledged=len(registered.answered_ns),
+            lost=len(lost),
+            silence_ns=silence_ns(answered_ns, registered.unanswered_ns, faults[0].struck_ns),
+            silence_before_ns=longest_gap_ns(answered_ns, faults[0].struck_ns),
         ),
+        victim=wanted.victim,
         fault_ns=faults[0].struck_ns,
         running_ns=faults[0].running_ns,
-        moments=_moments(faults[0], registered, _TAKEN["replicated" if place.mode == "replicated" else kind]),
+        moments=_moments(faults[0], registered, _TAKEN["replicated" if place.mode == "replicated" else wanted.fault]),
         clock_error_ns=faults[0].error_ns,
     )
 

@@ -31,15 +31,18 @@ class VoiceOfCalls:
         destinations: The relay's ports.
         duration_s: How long both ends speak.
         folder: For files.
+        first: The number of the first call; those of the others follow.
     """
 
-    def __init__(self, client: Client, destinations: Destinations, duration_s: float, folder: Path) -> None:
+    def __init__(
+        self, client: Client, destinations: Destinations, duration_s: float, folder: Path, *, first: int = 0
+    ) -> None:
         self._client = client
         self._folder = folder
         self._duration_s = duration_s
         self._ends = {
-            "callers": self._start("callers", FIRST_CALLER_PORT, destinations.of_callers),
-            "phones": self._start("phones", FIRST_PHONE_PORT, destinations.of_phones),
+            "callers": self._start("callers", FIRST_CALLER_PORT + STEP * first, destinations.of_callers),
+            "phones": self._start("phones", FIRST_PHONE_PORT + STEP * first, destinations.of_phones),
         }
         time.sleep(LEAD_S)
         self._began_s = time.monotonic()

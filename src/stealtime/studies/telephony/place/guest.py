@@ -1,6 +1,7 @@
 """The server in guests on two hosts, in namespaces or real ones: unprotected, or checkpointed from one to the other.
 
-The roles ``signalling`` and ``media`` are two guests beside each other on the same host; ``both`` is one.
+The roles ``signalling`` and ``media`` are two guests beside each other on the same host, or each on one of its own
+(:mod:`.separate_hosts`); ``both`` is one.
 """
 
 from collections.abc import Sequence
@@ -17,10 +18,12 @@ from stealtime.studies.telephony.appliance.replication import ReplicaConfigurati
 from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.parameters import Mode, Roles
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.model import unprotected
+from stealtime.studies.telephony.place.model import HostUse, unprotected
 
 KERNEL = "cloud"
 """Of guests, as ``VM.toml`` names it."""
+MEDIA_HOME = 2
+"""The number of the host where media begin that have one of their own; that between is the standby of both."""
 UP_WITHIN_S = 180.0
 """The first copy of all memory may go over a real link."""
 
@@ -32,6 +35,8 @@ class GuestsPlace:
         self._cpus_of_each = cpus_of_each
         self._silent: set[str] = set()
         """The hosts that fell silent."""
+        self._roles: dict[str, Role] = {}
+        """By the name of a machine: what it does, where that is not everything."""
         self.testbed = testbed
         self.mode = mode
         self.client = testbed.client
@@ -71,14 +76,51 @@ class GuestsPlace:
         """Read what the guests, and all else on their hosts, have used."""
         return self.testbed.cpu_times()
 
+    def use_by_host(self) -> dict[str, HostUse]:
+        """Read the same of each host, by its name, with what runs there now."""
+        times = self.testbed.times_by_host()
+        runs: dict[str, list[Role]] = {host: [] for host in times}
+        for member in self.members():
+            runs[member.host].append(self._roles.get(member.vm, "both"))
+        return {host: HostUse(tuple(runs[host]), used) for host, used in times.items()}
+
     def stop(self) -> None:
         """End all that runs on the hosts, and have the usual two receive machines again."""
         self.testbed.clear()
 
-    def lose(self, guests: Sequence[Guest], active: Sequence[MemberStatus], survived: str, kind: FaultKind) -> Fault:
+    def lose(self, guests: Sequence[Guest], active: Sequence[MemberStatus], kind: FaultKind) -> Fault:
         """Lose the hosts of some of its guests; see :func:`stealtime.hosts.guest.lose_host`."""
         self._silent = {one.host for one in active} if kind == "silent" else set()
+        survived = [guest.other_host(one.host) for guest, one in zip(guests, active, strict=True)]
         return lose_host(guests, active, survived, kind)
+
+    def lose_homes(self, guests: Sequence[Guest], kind: FaultKind) -> Fault:
+        """Lose the hosts where some of its guests began, at once, each when it is protected.
+
+        Raises:
+            NotProtectedError: One is elsewhere already.
+            StealtimeError: It is not protected, or nobody took it over.
+        """
+        if self.mode == "off":
+            raise unprotected()
+        active = [guest.await_ready() for guest in guests]
+        for guest, one in zip(guests, active, strict=True):
+            if one.host != guest.home:
+                raise NotProtectedError(f"the guest of {guest.home} is on its standby already")
+        return self.lose(guests, active, kind)
+
+    def go_home(self) -> None:
+        """Have guests that were taken over moved back, as their operator does it: a host that is lost has one only.
+
+        Raises:
+            StealtimeError: One does not come back, or is not protected there.
+        """
+        for guest in self.guests:
+            active = guest.await_ready()
+            if active.host != guest.home:
+                guest.lose_host(active, "planned")
+                guest.await_taken(guest.home)
+        self.await_protected()
 
     def revive(self) -> None:
         silent, self._silent = self._silent, set()
@@ -98,7 +140,7 @@ class GuestPlace(GuestsPlace):
         mode: How it is protected; ``net+no-net`` and, apart from each other, ``net+bypass`` are the modes of signalling
             and of media.
         interval_ns: From one checkpoint to the next; None: the usual one.
-        roles: Whether signalling and media share a guest.
+        roles: Whether signalling and media share a guest, or a host.
         size: How large each guest is.
         machine: What else is different from the usual machine, as in ``VM.toml``.
 
@@ -119,10 +161,12 @@ class GuestPlace(GuestsPlace):
     ) -> None:
         super().__init__(testbed, mode, cpus_of_each=size.cpus)
         self.address = testbed.address(0)
+        homes: tuple[int, ...] = (0,)
         if roles == "together":
             self.media_address = self.address
             configurations = [ServerConfiguration(role="both", address=self.address, cpus=size.cpus)]
         else:
+            homes = (0, MEDIA_HOME if roles == "hosts" else 0)
             self.media_address = testbed.address(1)
             configurations = [
                 ServerConfiguration(
@@ -134,10 +178,14 @@ class GuestPlace(GuestsPlace):
             testbed.guest(
                 f"{name}-{configuration.role}",
                 number=number,
+                home=homes[number],
                 **{**machine_of(configuration, mode_of(configuration.role, mode), interval_ns, size), **machine},
             )
             for number, configuration in enumerate(configurations)
         ]
+        self._roles = {
+            guest.name: configuration.role for guest, configuration in zip(self.guests, configurations, strict=True)
+        }
 
     @property
     def signalling(self) -> Guest:
@@ -158,7 +206,7 @@ class GuestPlace(GuestsPlace):
         died = active[0].host
         if {one.host for one in active} != {died}:
             raise NotProtectedError("the guests of the server are not on the same host")
-        return self.lose(self.guests, active, self.signalling.other_host(died), kind)
+        return self.lose(self.guests, active, kind)
 
     def lose_standby(self, active: Sequence[MemberStatus], kind: FaultKind) -> StandbyLoss:
         """Lose the host that backs it; its guests go on where they are. See :mod:`stealtime.hosts.standby_loss`.

@@ -1,14 +1,26 @@
 """What every place of a server has in common."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from stealtime.hosts.client import Client
 from stealtime.hosts.guest import Fault
 from stealtime.hosts.host import CpuTimes, FaultKind
 from stealtime.protect.status import MemberStatus
+from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.parameters import Mode
 from stealtime.vocabulary.errors import StealtimeError
+
+
+@dataclass(frozen=True)
+class HostUse:
+    """A host that keeps guests of a server."""
+
+    runs: tuple[Role, ...]
+    """What each guest does that runs there; none where it only stands by."""
+    used: CpuTimes
+    """By them, and by all else of theirs on this host."""
 
 
 def unprotected() -> StealtimeError:
@@ -93,6 +105,10 @@ class Place(Protocol):
 
     def cpu_times(self) -> CpuTimes:
         """Read what it has used of the host's CPUs."""
+        ...
+
+    def use_by_host(self) -> Mapping[str, HostUse]:
+        """Read the same of each host that keeps its guests, by the host's name; natively there are none."""
         ...
 
     def lose_host(self, kind: FaultKind = "killed") -> Fault:

@@ -14,7 +14,7 @@ from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.parameters import Mode
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.model import unprotected
+from stealtime.studies.telephony.place.model import HostUse, unprotected
 from stealtime.studies.telephony.place.native_server import NativeServer
 
 _HOST = "a"
@@ -77,6 +77,10 @@ class NativePlace:
     def cpu_times(self) -> CpuTimes:
         pids = self.laboratory.processes(_HOST)
         return CpuTimes(sum(time_ns for pid in pids for time_ns in thread_times_ns(pid)), None)
+
+    def use_by_host(self) -> dict[str, HostUse]:
+        """Give none: no host keeps a guest of it."""
+        return {}
 
     def lose_host(self, _kind: FaultKind = "killed") -> Fault:
         """Refuse: nobody would take it over."""

@@ -1,14 +1,14 @@
 """Two stages: fronts that hash, and several protected primaries whose guests have the same standby (n x 1).
 
 As in figure 1 of Patnaik et al. Each primary is a guest on a host of its own, with registrations, calls and media of
-its own; one more host backs them all.
+its own; one more host backs them all, or several do in turn (n x m).
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from stealtime.hosts.guest import Fault, Guest
-from stealtime.hosts.host import FaultKind, NotProtectedError
+from stealtime.hosts.host import FaultKind
 from stealtime.hosts.namespace_testbed import ALL_HOSTS
 from stealtime.hosts.testbed import Testbed
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
@@ -17,14 +17,25 @@ from stealtime.studies.telephony.parameters import Mode
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.fronts import Fronts
 from stealtime.studies.telephony.place.guest import UP_WITHIN_S, GuestsPlace, machine_of
-from stealtime.studies.telephony.place.model import unprotected
 from stealtime.vocabulary.errors import StealtimeError
 
 _HOMES = (0, 2, 3)
 """The numbers of the hosts of primaries, in the order in which they are added; that between them is the standby."""
+_FIRST_STANDBY = 1
 PRIMARY_HOSTS = tuple(ALL_HOSTS[home] for home in _HOMES)
 """In a laboratory."""
 MOST_PRIMARIES = len(_HOMES)
+
+
+def standby_numbers(primaries: int, standbys: int) -> tuple[int, ...]:
+    """Give the numbers of the hosts that back so many primaries: the usual one, then those behind all primaries'.
+
+    Args:
+        primaries: How many there are in the end.
+        standbys: How many back them.
+    """
+    behind = max(_FIRST_STANDBY, *_HOMES[:primaries]) + 1
+    return (_FIRST_STANDBY, *range(behind, behind + standbys - 1))
 
 
 class TwoStagePlace(GuestsPlace):
@@ -36,8 +47,9 @@ class TwoStagePlace(GuestsPlace):
         name: What the machines' names begin with, new for each place.
         mode: How each primary is protected.
         primaries: How many there are to begin with.
-        interval_ns: From one checkpoint to the next; None: the usual one.
-        machine: What else is different from the usual machine, as in ``VM.toml``.
+        standbys: The numbers of the hosts that back them: the first primary has the first of these, and so on, in
+            turn.
+        machine: What is different from the usual machine, as in ``VM.toml``.
     """
 
     def __init__(
@@ -48,7 +60,7 @@ class TwoStagePlace(GuestsPlace):
         mode: Mode,
         *,
         primaries: int,
-        interval_ns: int | None = None,
+        standbys: Sequence[int] = (_FIRST_STANDBY,),
         **machine: Any,
     ) -> None:
         if not 1 <= primaries <= MOST_PRIMARIES:
@@ -56,9 +68,9 @@ class TwoStagePlace(GuestsPlace):
         super().__init__(testbed, mode, cpus_of_each=int(machine.get("vcpus", 1)))
         self.fronts = fronts
         self._name = name
-        self._interval_ns = interval_ns
         self._machine = machine
         self._first = primaries
+        self._standbys = standbys
         self._beginnings = 0
 
     @property
@@ -110,7 +122,7 @@ class TwoStagePlace(GuestsPlace):
         Raises:
             StealtimeError: There is no host for it, or it does not come up.
         """
-        if len(self.guests) == MOST_PRIMARIES:
+        if len(self.guests) == MOST_PRIMARIES or _HOMES[len(self.guests)] in self._standbys:
             raise StealtimeError(f"there is no host for another primary beside {len(self.guests)}")
         guest = self._begin_primary()
         guest.await_ready()
@@ -121,13 +133,24 @@ class TwoStagePlace(GuestsPlace):
         self.fronts.add(guest.ip_address)
         return guest
 
+    def fill(self, primaries: int) -> None:
+        """Add primaries until there are so many.
+
+        Raises:
+            StealtimeError: There are more, or one does not come up.
+        """
+        while len(self.guests) < primaries:
+            self.add_primary()
+        if len(self.guests) > primaries:
+            raise StealtimeError(f"there are {len(self.guests)} primaries already, not {primaries}")
+
     def lose_host(self, kind: FaultKind = "killed") -> Fault:
         """Lose the host of the first primary when it is protected; give the times when its guest runs again.
 
         Raises:
             StealtimeError: It is not protected, or nobody took it over.
         """
-        return self._lose(self.guests[:1], kind)
+        return self.lose_homes(self.guests[:1], kind)
 
     def lose_all_hosts(self, kind: FaultKind) -> Fault:
         """Lose the hosts of all primaries at once, each when it is protected; give the times when all run again.
@@ -135,7 +158,7 @@ class TwoStagePlace(GuestsPlace):
         Raises:
             StealtimeError: As of one.
         """
-        return self._lose(self.guests, kind)
+        return self.lose_homes(self.guests, kind)
 
     def stop(self) -> None:
         """End all servers and all that runs on the hosts; the usual two receive machines again."""
@@ -146,16 +169,6 @@ class TwoStagePlace(GuestsPlace):
     def log_tail(self) -> str:
         return f"{super().log_tail()}\n{self.fronts.log_tail()}"
 
-    def _lose(self, guests: Sequence[Guest], kind: FaultKind) -> Fault:
-        if self.mode == "off":
-            raise unprotected()
-        active = [guest.await_ready() for guest in guests]
-        for guest, one in zip(guests, active, strict=True):
-            if one.host != guest.home:
-                raise NotProtectedError(f"the primary of {guest.home} is on its standby already")
-        # All of them have the same one.
-        return self.lose(guests, active, guests[0].other_host(guests[0].home), kind)
-
     def _begin_primary(self) -> Guest:
         number = len(self.guests)
         address = self.testbed.address(number)
@@ -163,9 +176,10 @@ class TwoStagePlace(GuestsPlace):
         configuration = ServerConfiguration(
             role="both", address=address, cpus=size.cpus, fronts=tuple(self.fronts.addresses.values())
         )
-        machine = {**machine_of(configuration, self.mode, self._interval_ns, size), **self._machine}
+        machine = {**machine_of(configuration, self.mode, None, size), **self._machine}
         name = f"{self._name}-{self._beginnings}-{number}"
-        guest = self.testbed.guest(name, number=number, home=_HOMES[number], **machine)
+        standby = self._standbys[number % len(self._standbys)]
+        guest = self.testbed.guest(name, number=number, home=_HOMES[number], standby=standby, **machine)
         guest.start()
         self.guests.append(guest)
         return guest

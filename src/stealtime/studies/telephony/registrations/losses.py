@@ -9,9 +9,10 @@ from stealtime.hosts.guest import Fault
 from stealtime.hosts.host import FaultKind
 from stealtime.hosts.standby_loss import StandbyLoss
 from stealtime.protect.status import MemberStatus
-from stealtime.studies.telephony.parameters import Victim
+from stealtime.studies.telephony.parameters import CallVictim, SessionVictim
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.model import Place
+from stealtime.studies.telephony.place.separate_hosts import SeparateHostsPlace
 from stealtime.studies.telephony.registrations.failover import first_answer_ns, make_whole, over_time, told_of
 from stealtime.studies.telephony.results import Unprotected
 
@@ -46,6 +47,7 @@ class PrimaryLoss:
     active: Sequence[MemberStatus]
     """The members that were there."""
     fault: Fault
+    victim: CallVictim = "primary"
 
     @property
     def struck_ns(self) -> int:
@@ -55,7 +57,9 @@ class PrimaryLoss:
         make_whole(self.place, self.active)
 
     def told(self, answered_ns: Iterable[int]) -> dict[str, Any]:
-        return told_of(self.fault, answered_ns)
+        # Results of registrations have the first as their default, and know no other.
+        side = {} if self.victim == "primary" else {"victim": self.victim}
+        return {**told_of(self.fault, answered_ns), **side}
 
 
 @dataclass
@@ -99,7 +103,30 @@ class LossOfStandby:
         }
 
 
-def lose(place: Place, active: Sequence[MemberStatus], victim: Victim, kind: FaultKind) -> Loss:
+def begin_at_home(place: Place) -> None:
+    """Have a server whose sides have hosts of their own be where it began: a host that is lost is then one side's.
+
+    Raises:
+        StealtimeError: It does not come back from where it was taken over.
+    """
+    if isinstance(place, SeparateHostsPlace):
+        place.go_home()
+
+
+def lose_hosts(place: Place, victim: CallVictim, kind: FaultKind) -> Fault:
+    """Have the host of a server be lost where it runs, or that of one of its sides.
+
+    Raises:
+        StealtimeError: It is not protected, or nobody took it over.
+    """
+    if victim == "primary":
+        return place.lose_host(kind)
+    if not isinstance(place, SeparateHostsPlace):
+        raise TypeError(f"{place!r} has no host for {victim} alone")
+    return place.lose_sides(victim, kind)
+
+
+def lose(place: Place, active: Sequence[MemberStatus], victim: SessionVictim, kind: FaultKind) -> Loss:
     """Have a host of a server be lost.
 
     Args:
@@ -111,8 +138,11 @@ def lose(place: Place, active: Sequence[MemberStatus], victim: Victim, kind: Fau
     Raises:
         StealtimeError: It is not protected, or nobody took it over.
     """
-    if victim == "primary":
-        return PrimaryLoss(place, active, place.lose_host(kind))
+    if victim != "standby":
+        fault = lose_hosts(place, victim, kind)
+        # The member of the other side is still there, and the same.
+        lost = active if victim == "primary" else [one for one in active if one.host == fault.died]
+        return PrimaryLoss(place, lost, fault, victim)
     if not isinstance(place, GuestPlace):
         raise TypeError(f"{place!r} has no standby")
     return LossOfStandby(place, active, place.lose_standby(active, kind), is_silent=kind == "silent")

@@ -96,9 +96,9 @@ def _lose_hosts(led: Led, wanted: TwoStageFailoverParameters, added: PrimaryAdde
     finally:
         for sipp in running:
             sipp.end()
-    homes, acknowledged = _homes(place), sorted(answers.answered_ns)
+    homes, acknowledged = homes_of(place), sorted(answers.answered_ns)
     lost = led.unknown(acknowledged, folder / "asked")
-    owners, before = _owners(place, acknowledged, folder), [one.host for one in active]
+    owners, before = owners_of(place, acknowledged, folder), [one.host for one in active]
     asked = _Asked(led, answers, fault.struck_ns, added, lost, owners, before, homes)
     died = asked.owners[: primaries_lost(wanted.victim, len(asked.owners))]
     own = {user for users in died for user in users}
@@ -113,10 +113,10 @@ def _lose_a_front(led: Led, wanted: TwoStageFailoverParameters, added: PrimaryAd
     seen = lose_front(
         led, wanted.fault, wanted.timer_f_ns, folder / "load", lambda: place.check_protected(active, from_ns)
     )
-    homes, acknowledged = _homes(place), sorted(seen.answers.answered_ns)
+    homes, acknowledged = homes_of(place), sorted(seen.answers.answered_ns)
     # Through the front that was lost, too, which is there again: it knows nothing of before.
     lost = led.unknown(acknowledged, folder / "asked", seen.turned.answered_by)
-    owners, before = _owners(place, acknowledged, folder), [one.host for one in active]
+    owners, before = owners_of(place, acknowledged, folder), [one.host for one in active]
     asked = _Asked(led, seen.answers, seen.struck_ns, added, lost, owners, before, homes)
     times = [at_ns for user, at_ns in seen.answers.answered_ns.items() if user in seen.own]
     told = {
@@ -187,8 +187,12 @@ def _moved(place: TwoStagePlace, transport: Transport, users: Sequence[str], pri
     return len(users) - len(unknown_users(place.client, primary, users, folder / "primary"))
 
 
-def _owners(place: TwoStagePlace, users: Sequence[str], folder: Path) -> list[list[str]]:
-    """Ask each primary which users it knows itself; it takes no front's word for another one here."""
+def owners_of(place: TwoStagePlace, users: Sequence[str], folder: Path) -> list[list[str]]:
+    """Ask each primary which users it knows itself; it takes no front's word for another one here.
+
+    Returns:
+        The users that each knows, in the order of the primaries.
+    """
     known = []
     for guest in place.guests:
         unknown = set(unknown_users(place.client, guest.ip_address, users, folder / f"known-{guest.home}"))
@@ -196,7 +200,32 @@ def _owners(place: TwoStagePlace, users: Sequence[str], folder: Path) -> list[li
     return known
 
 
-def _homes(place: TwoStagePlace) -> list[str | None]:
+def users_seen(
+    host: str, users: Sequence[str], answers: Answers, struck_ns: int, is_lost: bool, runs_on: str | None
+) -> PrimaryUsers:
+    """Tell what the users of a primary saw when something was lost.
+
+    Args:
+        host: Where it was before.
+        users: Those that were acknowledged, and that it knows.
+        answers: What came of all phones.
+        struck_ns: When something was lost.
+        is_lost: Whether that was its host.
+        runs_on: Where its guest ran afterwards.
+    """
+    times = [answers.answered_ns[user] for user in users]
+    return PrimaryUsers(
+        host=host,
+        users=len(users),
+        silence_before_ns=longest_gap_ns(times, struck_ns),
+        # Whose users they are nobody can say; those of the primaries that went on were answered.
+        silence_ns=silence_ns(times, answers.unanswered_ns if is_lost else [], struck_ns),
+        late=sum(answers.answered_ns[user] - answers.sent_ns[user] >= _LATE_NS for user in users),
+        runs_on=runs_on,
+    )
+
+
+def homes_of(place: TwoStagePlace) -> list[str | None]:
     """Give where the guest of each primary runs; None where it runs on none or several hosts."""
     members = [guest.running_members() for guest in place.guests]
     return [each[0].host if len(each) == 1 else None for each in members]
@@ -221,18 +250,6 @@ def _result(
     for front in led.fronts:
         fronts[front.name] = fronts.get(front.name, 0) + len(front.phones)
 
-    def seen_of(number: int, users: Sequence[str]) -> PrimaryUsers:
-        times = [answered[user] for user in users]
-        return PrimaryUsers(
-            host=asked.before[number],
-            users=len(users),
-            silence_before_ns=longest_gap_ns(times, asked.struck_ns),
-            # Whose users they are nobody can say; those of the primaries that went on were answered.
-            silence_ns=silence_ns(times, unanswered_ns if number < died else [], asked.struck_ns),
-            late=sum(answered[user] - sent[user] >= _LATE_NS for user in users),
-            runs_on=asked.homes[number],
-        )
-
     return TwoStageFailover(
         **told,
         victim=wanted.victim,
@@ -246,7 +263,10 @@ def _result(
         unanswered=len(unanswered_ns),
         retransmissions=answers.retransmissions,
         connections_failed=answers.connections_failed,
-        primaries=[seen_of(number, users) for number, users in enumerate(asked.owners)],
+        primaries=[
+            users_seen(asked.before[number], users, answers, asked.struck_ns, number < died, asked.homes[number])
+            for number, users in enumerate(asked.owners)
+        ],
         added=asked.added,
         others_over_time=None if died == len(asked.owners) else over_time(others, asked.struck_ns),
     )

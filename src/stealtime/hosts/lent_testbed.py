@@ -132,6 +132,9 @@ class LentTestbed:
     def cpu_times(self) -> CpuTimes:
         return CpuTimes.sum(host.cpu_times() for host in self.hosts)
 
+    def standby_memory(self) -> None:
+        """Give None: lent hosts are not asked for it."""
+
     def clear(self) -> None:
         guests, self._guests = self._guests, []
         for host in self.hosts:

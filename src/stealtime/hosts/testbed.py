@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from stealtime.hosts.client import Client
 from stealtime.hosts.guest import Guest
 from stealtime.hosts.host import CpuTimes
+from stealtime.hosts.standby_memory import StandbyMemory
 
 
 class Testbed(Protocol):
@@ -45,6 +46,9 @@ class Testbed(Protocol):
 
     def cpu_times(self) -> CpuTimes:
         """Read what guests have used, and all else on their hosts."""
+
+    def standby_memory(self) -> StandbyMemory | None:
+        """Read what those have who only stand by; None where there are none, or their host does not say."""
 
     def clear(self) -> None:
         """End all guests; the hosts receive others afterwards."""

@@ -10,6 +10,7 @@ from typing import Any
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Direction, Spread, Towards
+from stealtime.studies.telephony.cost import catalogue as cost
 from stealtime.studies.telephony.results import (
     RegistrationFailover,
     RegistrationRate,
@@ -212,6 +213,8 @@ CATALOGUE = Catalogue(
                     "host side, each", _share(lambda result: result.host_cpu_ns, lambda result: result.acknowledged)
                 ),
                 **_CHECKPOINTS,
+                **cost.STANDBY,
+                **cost.WORK,
                 **counts("sent", "acknowledged", "unanswered", "retransmissions", "connections_failed", "retries"),
                 **_GENERATORS,
             },
@@ -297,6 +300,8 @@ CATALOGUE = Catalogue(
                 "setup_ns": Figure("INVITE to 200", _setup),
                 **_CPU,
                 **_CHECKPOINTS,
+                **cost.STANDBY,
+                **cost.WORK,
                 **_CALL_COUNTS,
                 **counts("retries"),
             },
@@ -348,6 +353,7 @@ CATALOGUE = Catalogue(
             "What protection costs while phones register, or calls are up",
             (*_COST_OF_PROTECTION, "server_cpu_percent", "host_cpu_percent"),
         ),
+        *cost.TABLES,
         FigureTable(
             "When the server's host dies while phones register",
             (

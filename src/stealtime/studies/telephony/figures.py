@@ -9,8 +9,10 @@ from stealtime.report.cells.model import Bounded
 from stealtime.store.model import Cell
 from stealtime.studies.telephony.calls.figures import CallFigures, CallLoad, figures_of
 from stealtime.studies.telephony.calls.results import CallFailover, Calls
+from stealtime.studies.telephony.cost.samples import COUNTED_PROBES, CellCost, samples_of
 from stealtime.studies.telephony.limits import limits
 from stealtime.studies.telephony.loads import CallParameters
+from stealtime.studies.telephony.parameters import ServerParameters
 from stealtime.studies.telephony.results import (
     AnswersOverTime,
     EstablishmentRate,
@@ -66,6 +68,8 @@ class TelephonyFigures(CountedCell):
     """Of each failover of registrations."""
     calls: CallFigures | None = None
     """Of all repetitions together, where the probe makes calls."""
+    cost: CellCost | None = None
+    """What it tells of costs; None where nothing was counted that they could be told from."""
     is_bounded: bool | None = None
     """Whether the rate that was searched is the server's in all repetitions: if not, it bears at least that. None where
     none was searched."""
@@ -76,7 +80,9 @@ class TelephonyFigures(CountedCell):
         failovers = [one for one in results if isinstance(one, _FailedOver)]
         called = [one for one in results if isinstance(one, Calls | CallFailover)]
         rates = [one for one in results if isinstance(one, EstablishmentRate)]
+        samples = samples_of(ServerParameters.of(cell), results) if cell.probe in COUNTED_PROBES else []
         return {
+            "cost": CellCost(samples=samples) if samples else None,
             "responses": [one for one in times if one is not None],
             "time_lines": [_time_line(one) for one in failovers],
             "is_bounded": all(one.is_bounded for one in rates) if rates else None,

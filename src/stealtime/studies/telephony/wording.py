@@ -15,7 +15,7 @@ from stealtime.vocabulary.quantities import format_duration
 _FAULTS = {"silent": ", silent", "planned": ", moved"}
 _VICTIMS = {"standby": ", its standby", "front": ", a front", "all-primaries": ", all primaries"}
 """What is lost, where that is not the host of one server."""
-_TRANSPORTS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
+TRANSPORT_WORDS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
 _SEVERAL = (
     "Two stages: silence is that of the users of the primary whose host died, the others are the users of all other "
     "primaries, before and after the fault. Late: acknowledged after 500 ms or more; over UDP a phone has sent again "
@@ -103,8 +103,10 @@ def server_words(cell: TelephonyFigures) -> str:
 
 def _size_words(cell: TelephonyFigures) -> str:
     """Say of a server that is not the usual one how large it is, and how its host side is weighed."""
-    cpus, registered, weight = (cell.parameters.get(name) for name in ("cpus", "registered", "host_weight"))
+    names = ("appliances", "cpus", "registered", "host_weight")
+    appliances, cpus, registered, weight = (cell.parameters.get(name) for name in names)
     words = [
+        f"{appliances} appliances" if isinstance(appliances, int) else "",
         f"{cpus} vCPUs" if isinstance(cpus, int) else "",
         f"{registered:,} users" if isinstance(registered, int) else "",
         f"host weight {weight}" if isinstance(weight, int) else "",
@@ -117,7 +119,7 @@ def is_over_udp(cell: TelephonyFigures) -> bool:
 
 
 def transport_words(cell: TelephonyFigures) -> str:
-    over = _TRANSPORTS.get(str(cell.parameters.get("transport")), "")
+    over = TRANSPORT_WORDS.get(str(cell.parameters.get("transport")), "")
     return ", ".join(filter(None, (over, authentication_words(cell))))
 
 

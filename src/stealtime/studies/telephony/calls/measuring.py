@@ -12,6 +12,7 @@ from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relays import Destinations
 from stealtime.studies.telephony.calls.results import Dialogues, Voice
 from stealtime.studies.telephony.calls.voice import LEAD_S, VoiceOfCalls
+from stealtime.studies.telephony.generators.work import StandbyUse, Work
 from stealtime.studies.telephony.lengths import BEGUN_PER_S
 from stealtime.studies.telephony.place.model import Place
 
@@ -36,6 +37,10 @@ class Measured:
     """Of ``used``."""
     checkpoints: Checkpoints | None
     """Meanwhile; None also where something else went on in between."""
+    work: Work | None = None
+    """Meanwhile."""
+    standby: StandbyUse | None = None
+    """Meanwhile; None where something else went on in between."""
 
 
 def make_calls(
@@ -67,14 +72,27 @@ def make_calls(
         signalling.register()
         destinations = signalling.call(hold_s).destinations(plan, place.media_address)
         with VoiceOfCalls(client, redirect(destinations) if redirect else destinations, voice_s, folder) as voice:
-            members, before, began_ns = place.members(), place.cpu_times(), time.monotonic_ns()
+            members, passed = place.members(), client.traffic()
+            before, began_ns = place.cpu_times(), time.monotonic_ns()
             if meanwhile is not None:
                 meanwhile()
             voice.await_last_word()
             last_word_ns = time.monotonic_ns()
             used, elapsed_ns = place.cpu_times().since(before), time.monotonic_ns() - began_ns
+            passes = client.traffic()
+            traffic = None if passes is None or passed is None else passes.since(passed)
             # After a fault these members are not there any more.
             epochs = place.epochs_since(members, began_ns) if meanwhile is None else []
+            memory = place.standby_memory() if meanwhile is None else None
             heard = voice.end()
         signalling.refuse_hung_up_before(last_word_ns)
-        return Measured(signalling.end(), heard, used, elapsed_ns, checkpoints_of(epochs, elapsed_ns))
+        return Measured(
+            dialogues=signalling.end(),
+            voice=heard,
+            used=used,
+            elapsed_ns=elapsed_ns,
+            checkpoints=checkpoints_of(epochs, elapsed_ns),
+            # No call begins or ends meanwhile, so no connection is opened.
+            work=Work.of(traffic, 0),
+            standby=None if memory is None else StandbyUse(cpu_ns=used.standby_ns, memory=memory),
+        )

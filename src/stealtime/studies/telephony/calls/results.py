@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.store.results import Result
+from stealtime.studies.telephony.generators.work import StandbyUse, Work
 from stealtime.vocabulary.readings import Model
 
 
@@ -176,7 +177,9 @@ class Calls(_WithCalls):
     checkpoints: Checkpoints | None = None
     """Of its guests, while the voice went on; None without protection, and in older runs."""
     weighed: str | None = None
-    """As of :class:`stealtime.studies.telephony.results.Registrations`."""
+    """As of :class:`stealtime.studies.telephony.results.Registrations`, like all that follows."""
+    work: Work | None = None
+    standby: StandbyUse | None = None
 
 
 class Moment(Model):

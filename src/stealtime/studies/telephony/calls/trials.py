@@ -51,6 +51,8 @@ def call(place: Place, plan: CallPlan, voice_s: float, folder: Path) -> Calls:
         host_cpu_ns=measured.used.host_ns,
         elapsed_ns=measured.elapsed_ns,
         checkpoints=measured.checkpoints,
+        work=measured.work,
+        standby=measured.standby,
     )
 
 

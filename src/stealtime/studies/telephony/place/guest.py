@@ -9,6 +9,7 @@ from typing import Any
 from stealtime.hosts.guest import Fault, Guest, lose_host
 from stealtime.hosts.host import CpuTimes, FaultKind, NotProtectedError
 from stealtime.hosts.standby_loss import Lapse, StandbyLoss, lapse_after, lose_standby
+from stealtime.hosts.standby_memory import StandbyMemory
 from stealtime.hosts.testbed import Testbed
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
@@ -36,6 +37,11 @@ class GuestsPlace:
         self.mode = mode
         self.client = testbed.client
         self.guests: list[Guest] = []
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Give its only one, as long as it is one appliance."""
+        return (self.address,)
 
     @property
     def cpus(self) -> int:
@@ -70,6 +76,9 @@ class GuestsPlace:
     def cpu_times(self) -> CpuTimes:
         """Read what the guests, and all else on their hosts, have used."""
         return self.testbed.cpu_times()
+
+    def standby_memory(self) -> StandbyMemory | None:
+        return self.testbed.standby_memory()
 
     def stop(self) -> None:
         """End all that runs on the hosts, and have the usual two receive machines again."""

@@ -6,6 +6,7 @@ from typing import Protocol
 from stealtime.hosts.client import Client
 from stealtime.hosts.guest import Fault
 from stealtime.hosts.host import CpuTimes, FaultKind
+from stealtime.hosts.standby_memory import StandbyMemory
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.parameters import Mode
 from stealtime.vocabulary.errors import StealtimeError
@@ -34,6 +35,12 @@ class Place(Protocol):
     @property
     def address(self) -> str:
         """Where SIP is spoken, an IPv4 address."""
+        ...
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Where SIP is spoken by each of several appliances, which know nothing of each other; the first is
+        ``address``."""
         ...
 
     @property
@@ -93,6 +100,10 @@ class Place(Protocol):
 
     def cpu_times(self) -> CpuTimes:
         """Read what it has used of the host's CPUs."""
+        ...
+
+    def standby_memory(self) -> StandbyMemory | None:
+        """Read what the host that backs it has of it in memory; None where none does, or does not say."""
         ...
 
     def lose_host(self, kind: FaultKind = "killed") -> Fault:

@@ -32,6 +32,11 @@ def call_cells() -> list[TelephonyFigures]:
     return [*cells, cell_of(GUEST, "call-failover", failover, [_failover(), _failover()])]
 
 
+def call_results(streams: int) -> list[Calls]:
+    """Give two trials of such a load."""
+    return [_calls(streams, delay_ns) for delay_ns in (0.2e6, 0.4e6)]
+
+
 def _voice(streams: int, delay_ns: float, **changed: Any) -> Voice:
     each = [
         StreamVoice(

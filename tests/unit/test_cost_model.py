@@ -24,7 +24,7 @@ from stealtime.studies.telephony.generators.work import StandbyUse, Work
 from stealtime.studies.telephony.results import Registrations
 from stealtime.studies.telephony.rows import conclusions, tables
 
-LOAD_S, ELAPSED_S = 4.0, 4.25
+LOAD_S, ELAPSED_S = 4.0, 4.2
 PACKETS = {"udp": 2.0, "tcp-one": 3.0, "tcp-each": 10.0}
 SERVER = {
     "guest_s": 0.03,
@@ -256,7 +256,8 @@ def test_tables_and_sentences_tell_what_is_predicted_and_measured() -> None:
     ]
     assert any("goal of 10 % is met" in line for line in conclusions(cells))
     several = told["CPU of several appliances"].rows[0]
-    assert several[0].startswith(f"{GUEST} net every 100ms, 2 appliances")
+    assert several[0].startswith(GUEST)
+    assert "2 appliances" in several[0]
     assert several[1].endswith("(+0 %)") or several[1].endswith("(-0 %)")
 
 

@@ -114,6 +114,8 @@ def _coefficient(part: PartModel, quantity: Quantity) -> str:
 
 
 def _held_out(model: CostModel) -> Iterator[tuple[str, ...]]:
+    if not any(model.parts[part].held_out for part in PARTS):
+        return
     by_part = {part: {one.group: one for one in model.parts[part].held_out} for part in PARTS}
     for cell in model.singles:
         yield (cell.name, *(_one(by_part[part].get(cell.name)) for part in PARTS))
@@ -141,6 +143,8 @@ def _one(found: HeldOut | None) -> str:
 def _bearing(model: CostModel, cells: Sequence[TelephonyFigures]) -> Iterator[tuple[str, ...]]:
     cpus = max(sample.machine_cpus for one in model.singles for sample in one.samples)
     is_guest = model.parts["host"].cells > 0
+    if model.parts["server"].accuracy is None:
+        return
     for kind in kinds_of(model):
         for appliances in _APPLIANCES if is_guest else (1,):
             asked = Asked(kind.transport, kind.mode, kind.interval_ns, appliances, kind.load_s)

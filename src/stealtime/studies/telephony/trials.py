@@ -172,7 +172,7 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
         host_cpu_ns=used.host_ns,
         checkpoints=checkpoints_of(epochs, elapsed_ns),
         work=registered.work,
-        standby=None if memory is None else StandbyUse(cpu_ns=used.standby_ns, memory=memory),
+        standby=StandbyUse.of(used.standby_ns, memory),
     )
 
 

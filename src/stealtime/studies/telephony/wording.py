@@ -35,6 +35,14 @@ _WEIGHT = (
     "Host weight: that of the CPU group of the host side (members, daemons, QEMU but for its vCPU threads), where 100 "
     "is as much as any other group or task of the usual priority has."
 )
+_APPLIANCES = (
+    "Appliances: so many servers on one host, each in a guest of its own; a load of registrations is that of each, "
+    "a rate that was searched that of all together, as are all CPU times and counts."
+)
+_BACKING = (
+    "What the host that backs servers has to give is a part of the host side: CPU of one, and memory when the load was "
+    "over, that of the guests and all else."
+)
 _STANDBY = (
     "Its standby: the host that backs the server is lost, and the server runs on without protection. To alone: until "
     "the register has said that it is alone; in net all that it says is held until then. Unprotected for: from the "
@@ -179,6 +187,10 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
         lines.append(_GENERATORS)
     if any("registered" in cell.parameters for cell in cells):
         lines.append(_STATE)
+    if any("appliances" in cell.parameters for cell in cells):
+        lines.append(_APPLIANCES)
+    if any(cell.figure("standby_memory_bytes").p50 is not None for cell in cells):
+        lines.append(_BACKING)
     if any("host_weight" in cell.parameters for cell in cells):
         lines.append(_WEIGHT)
     if any("primaries" in cell.parameters for cell in cells):

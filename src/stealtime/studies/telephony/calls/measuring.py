@@ -94,5 +94,5 @@ def make_calls(
             checkpoints=checkpoints_of(epochs, elapsed_ns),
             # No call begins or ends meanwhile, so no connection is opened.
             work=Work.of(traffic, 0),
-            standby=None if memory is None else StandbyUse(cpu_ns=used.standby_ns, memory=memory),
+            standby=StandbyUse.of(used.standby_ns, memory) if meanwhile is None else None,
         )

@@ -17,8 +17,8 @@ SHARED: tuple[Part, ...] = ("server", "host", "standby", "generators")
 """On one machine that has everything, as the laboratory."""
 ACTIVE: tuple[Part, ...] = ("server", "host")
 """On the host where the guests run, if standby and phones are elsewhere."""
-_PROBED = 1.0
-"""Registrations a second: the second point of a straight line, whose first is 0."""
+_PROBED, _PROBED_S = 1.0, 1.0
+"""Registrations a second, and for how long: the second point of a straight line, whose first is 0."""
 
 
 @dataclass(frozen=True)
@@ -43,54 +43,57 @@ def borne(model: CostModel, asked: Asked, cpus: int, parts: tuple[Part, ...]) ->
         cpus: That the machine has.
         parts: Who runs on it.
     """
-    lines = []
+    lines: dict[Part, _Line] = {}
     worst = 0.0
     for part in parts:
-        if model.parts[part].fitted is None:
-            if part == "standby" and asked.mode == "off":
-                continue
-            return f"of {part} there is no model: {model.parts[part].because}"
         if part == "standby" and asked.mode == "off":
             continue
         accuracy = model.parts[part].accuracy
         if accuracy is None:
-            return f"how far the model of {part} is off is not judged: {model.parts[part].because}"
+            return f"of {part} there is no model: {model.parts[part].because}"
         line = _line(model, asked, part)
         if isinstance(line, str):
             return line
-        lines.append((part, *line))
+        lines[part] = line
         worst = max(worst, accuracy.worst_percent / 100.0)
     paused = _paused_share(model, asked)
 
     def most(factor: float) -> tuple[float, Bound]:
-        of_all = [(factor * fixed, factor * each) for _, fixed, each in lines]
-        of_guests = next((factor * fixed, factor * each) for part, fixed, each in lines if part == "server")
-        machine = _root(sum(fixed for fixed, _ in of_all), sum(each for _, each in of_all), cpus)
+        of_all = _Line(sum(one.fixed for one in lines.values()), sum(one.each_s for one in lines.values()))
+        machine = of_all.rate_at(cpus / factor)
         # Each guest has a share of what servers use.
-        guests = _root(of_guests[0], of_guests[1], asked.appliances * (1.0 - paused))
+        guests = lines["server"].rate_at(asked.appliances * (1.0 - paused) / factor)
         return (guests, "virtual CPU") if guests < machine else (machine, "CPUs of the machine")
 
     found, bound = most(1.0)
     return Borne(found, most(1.0 + worst)[0], most(max(1.0 - worst, 0.01))[0], bound)
 
 
-def _line(model: CostModel, asked: Asked, part: Part) -> tuple[float, float] | str:
-    """Give what a part uses of CPUs without a load, and for each registration a second of all appliances together."""
-    used = []
-    for rate in (0.0, _PROBED):
-        amounts = model.amounts(replace(asked, registrations_per_s=rate, load_s=1.0))
-        if isinstance(amounts, str):
-            return amounts
-        elapsed_s = amounts["guest_s"] / asked.appliances
-        seconds = model.seconds(part, amounts)
-        used.append(0.0 if seconds is None else seconds / elapsed_s)
-        lasted = elapsed_s
-    # A registration a second in one second of load is spread over all of the time.
-    return used[0], (used[1] - used[0]) * lasted / (_PROBED * asked.appliances)
+@dataclass(frozen=True)
+class _Line:
+    """What a part uses of CPUs: without a load, and for each registration a second of all appliances together."""
+
+    fixed: float
+    each_s: float
+
+    def rate_at(self, cpus: float) -> float:
+        """Give the rate at which it uses so many."""
+        return max(0.0, (cpus - self.fixed) / self.each_s) if self.each_s > 0 else float("inf")
 
 
-def _root(fixed: float, each: float, room: float) -> float:
-    return max(0.0, (room - fixed) / each) if each > 0 else float("inf")
+def _line(model: CostModel, asked: Asked, part: Part) -> _Line | str:
+    idle, loaded = (
+        model.amounts(replace(asked, registrations_per_s=rate, load_s=_PROBED_S)) for rate in (0.0, _PROBED)
+    )
+    if isinstance(idle, str):
+        return idle
+    if isinstance(loaded, str):
+        return loaded
+    idle_s, loaded_s = model.seconds(part, idle), model.seconds(part, loaded)
+    if idle_s is None or loaded_s is None:
+        return f"of {part} there is no model"
+    elapsed_s = idle["guest_s"] / asked.appliances
+    return _Line(idle_s / elapsed_s, (loaded_s - idle_s) / (_PROBED * _PROBED_S * asked.appliances))
 
 
 def _paused_share(model: CostModel, asked: Asked) -> float:

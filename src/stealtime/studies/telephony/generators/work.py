@@ -63,3 +63,8 @@ class StandbyUse(Model):
     """Of the CPU time of the host side; None where a host does not say."""
     memory: StandbyMemory | None
     """When the load was over; None where nothing could be read."""
+
+    @classmethod
+    def of(cls, cpu_ns: int | None, memory: StandbyMemory | None) -> Self | None:
+        """Put it together; None where nothing stood by."""
+        return cls(cpu_ns=cpu_ns, memory=memory) if cpu_ns or memory is not None else None

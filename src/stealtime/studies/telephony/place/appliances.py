@@ -4,6 +4,7 @@ All have the same standby: what a host bears of them, and what backing them cost
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from stealtime.hosts.testbed import Testbed
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
@@ -23,6 +24,7 @@ class AppliancesPlace(GuestPlace):
         appliances: How many.
         interval_ns: From one checkpoint to the next; None: the usual one.
         size: How large each guest is.
+        machine: What else is different from the usual machine, as in ``VM.toml``.
 
     Raises:
         UsageError: The hosts have no addresses for so many.
@@ -37,13 +39,14 @@ class AppliancesPlace(GuestPlace):
         appliances: int,
         interval_ns: int | None = None,
         size: Size = USUAL_SIZE,
+        **machine: Any,
     ) -> None:
-        super().__init__(testbed, name, mode, interval_ns=interval_ns, size=size)
+        super().__init__(testbed, name, mode, interval_ns=interval_ns, size=size, **machine)
         self._addresses = [testbed.address(number) for number in range(appliances)]
         for number, address in enumerate(self._addresses[1:], 1):
             told = ServerConfiguration(role="both", address=address, cpus=size.cpus)
-            machine = machine_of(told, mode, interval_ns, size)
-            self.guests.append(testbed.guest(f"{name}-{number}-both", number=number, **machine))
+            described = {**machine_of(told, mode, interval_ns, size), **machine}
+            self.guests.append(testbed.guest(f"{name}-{number}-both", number=number, **described))
 
     @property
     def addresses(self) -> Sequence[str]:

@@ -186,7 +186,7 @@ def test_a_load_whose_kind_was_not_measured_of_one_appliance_is_not_predicted() 
 @pytest.mark.parametrize("appliances", [1, 2, 4])
 def test_what_a_host_bears_is_where_its_cpus_are_used_up(appliances: int) -> None:
     (model,) = models_of(campaign())
-    asked = Asked("udp", "net", 100_000_000, appliances, LOAD_S)
+    asked = Asked("registrations", "udp", "net", 100_000_000, appliances, LOAD_S, 0)
     found = borne(model, asked, 2, SHARED)
     assert isinstance(found, Borne)
 
@@ -200,27 +200,27 @@ def test_what_a_host_bears_is_where_its_cpus_are_used_up(appliances: int) -> Non
     if appliances == 1:
         assert found.bound == "virtual CPU"
         # A checkpoint every 100 ms stops the guest for 2 ms.
-        assert found.most_per_s == pytest.approx((0.98 - 0.03 - 10 * 2e-3 - 1200 * 3e-6) / 386e-6, rel=0.02)
+        assert found.most == pytest.approx((0.98 - 0.03 - 10 * 2e-3 - 1200 * 3e-6) / 386e-6, rel=0.02)
     else:
         assert found.bound == "CPUs of the machine"
-        assert used(found.most_per_s) == pytest.approx(2, rel=0.02)
-    assert found.low_per_s <= found.most_per_s <= found.high_per_s
+        assert used(found.most) == pytest.approx(2, rel=0.02)
+    assert found.low <= found.most <= found.high
     alone = borne(model, asked, 2, ACTIVE)
     assert isinstance(alone, Borne)
-    assert alone.most_per_s >= found.most_per_s
+    assert alone.most >= found.most
 
 
 def test_noise_widens_what_a_host_bears() -> None:
-    asked = Asked("udp", "net", 100_000_000, 4, LOAD_S)
+    asked = Asked("registrations", "udp", "net", 100_000_000, 4, LOAD_S, 0)
     exact, noisy = (borne(models_of(campaign(noise))[0], asked, 2, SHARED) for noise in (0.0, 0.1))
     assert isinstance(exact, Borne)
     assert isinstance(noisy, Borne)
-    assert exact.high_per_s - exact.low_per_s < noisy.high_per_s - noisy.low_per_s
+    assert exact.high - exact.low < noisy.high - noisy.low
 
 
 def test_nothing_is_borne_by_a_model_that_is_not_judged() -> None:
     (model,) = models_of([cell("udp", 50.0, None), cell("udp", 100.0, None)])
-    found = borne(model, Asked("udp", "off", None, 2, LOAD_S), 2, ACTIVE)
+    found = borne(model, Asked("registrations", "udp", "off", None, 2, LOAD_S, 0), 2, ACTIVE)
     assert found == "of server there is no model: 2 cells do not judge 2 coefficients, which takes 4"
 
 
@@ -252,7 +252,7 @@ def test_tables_and_sentences_tell_what_is_predicted_and_measured() -> None:
         "What CPU time goes to",
         "CPU of each cell",
         "CPU of several appliances",
-        "Registrations a second that a host bears",
+        "What a host bears of registrations",
     ]
     assert any("goal of 10 % is met" in line for line in conclusions(cells))
     several = told["CPU of several appliances"].rows[0]

@@ -1,9 +1,19 @@
 """The cost model of a run: fitted to its cells, and held against each of them."""
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
-from stealtime.studies.telephony.cost.model import Asked, CostModel, MeasuredCell, PartModel, Predicted, cost_model
-from stealtime.studies.telephony.cost.samples import CellCost, PartCost
+from stealtime.studies.telephony.cost.fitting import HeldOut
+from stealtime.studies.telephony.cost.model import (
+    Asked,
+    CostModel,
+    Load,
+    MeasuredCell,
+    PartModel,
+    Predicted,
+    cost_model,
+)
+from stealtime.studies.telephony.cost.samples import CellCost, Part, PartCost
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.studies.telephony.lengths import STREAMS_OF_A_CALL
 from stealtime.studies.telephony.loads import CallParameters, RegisterParameters
@@ -16,33 +26,27 @@ def relate(cells: Sequence[TelephonyFigures]) -> list[TelephonyFigures]:
     found: dict[str, list[PartCost]] = {}
     for model in models_of(cells):
         for part in model.parts.values():
-            for one in part.held_out:
-                found.setdefault(one.group, []).append(
-                    PartCost(
-                        part=part.part,
-                        by="held-out",
-                        measured_percent=one.measured_percent,
-                        predicted_percent=one.predicted_percent,
-                        error_percent=one.error_percent,
-                    )
-                )
+            for held_out in part.held_out:
+                found.setdefault(held_out.group, []).append(_cost(part.part, "held-out", held_out))
         for predicted in predictions_of(model, cells):
             for name, one in predicted.by_part.items():
-                found.setdefault(one.group, []).append(
-                    PartCost(
-                        part=name,
-                        by="load",
-                        measured_percent=one.measured_percent,
-                        predicted_percent=one.predicted_percent,
-                        error_percent=one.error_percent,
-                    )
-                )
+                found.setdefault(one.group, []).append(_cost(name, "load", one))
     return [
         cell
         if cell.cost is None or (parts := found.get(cell_words(cell))) is None
         else cell.model_copy(update={"cost": CellCost(samples=cell.cost.samples, parts=parts)})
         for cell in cells
     ]
+
+
+def _cost(part: Part, by: Literal["held-out", "load"], one: HeldOut) -> PartCost:
+    return PartCost(
+        part=part,
+        by=by,
+        measured_percent=one.measured_percent,
+        predicted_percent=one.predicted_percent,
+        error_percent=one.error_percent,
+    )
 
 
 def models_of(cells: Sequence[TelephonyFigures]) -> list[CostModel]:
@@ -58,9 +62,8 @@ def predictions_of(model: CostModel, cells: Sequence[TelephonyFigures]) -> list[
 
 
 def kinds_of(model: CostModel) -> list[Asked]:
-    """Give what registered with single appliances, each kind of servers and phones once."""
-    kinds = {one.asked.kind: one.asked for one in model.singles if one.asked.registrations_per_s}
-    return list(kinds.values())
+    """Give what was asked of single appliances, each kind of servers and phones once."""
+    return list({one.asked.kind: one.asked for one in model.singles}.values())
 
 
 def judged_parts(model: CostModel) -> Iterable[PartModel]:
@@ -81,20 +84,20 @@ def _measured(cells: Sequence[TelephonyFigures]) -> dict[str, list[MeasuredCell]
 def _asked(cell: TelephonyFigures, cost: CellCost) -> Asked:
     server = ServerParameters.of(cell)
     load_s = cost.samples[0].load_s
-    if cell.probe == "call":
-        wanted = CallParameters.of(cell)
-        transport, rate, calls = wanted.transport, 0.0, wanted.streams / STREAMS_OF_A_CALL
+    what: Load = "calls" if cell.probe == "call" else "registrations"
+    if what == "calls":
+        calling = CallParameters.of(cell)
+        transport, load = calling.transport, calling.streams / STREAMS_OF_A_CALL
     else:
-        registering = RegisterParameters.of(cell)
-        begun = sum(one.registrations for one in cost.samples) / sum(one.load_s for one in cost.samples)
         # A share is of a rate that was searched: what began is what was asked for.
-        transport, rate, calls = registering.transport, begun / server.appliances, 0.0
+        begun = sum(one.registrations for one in cost.samples) / sum(one.load_s for one in cost.samples)
+        transport, load = RegisterParameters.of(cell).transport, begun / server.appliances
     return Asked(
+        what=what,
         transport=transport,
         mode=server.mode,
         interval_ns=server.interval_ns,
         appliances=server.appliances,
         load_s=load_s,
-        registrations_per_s=rate,
-        calls=calls,
+        load=load,
     )

@@ -1,6 +1,7 @@
 """The tables of the cost model, which stand on all cells of a run: terminal and page show the same."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from stealtime.report import notation
 from stealtime.report.plain_table import TableOfWords
@@ -55,7 +56,7 @@ def tables(cells: Sequence[TelephonyFigures]) -> list[TableOfWords]:
             [row for model in models for row in _of_several(model, cells)],
         ),
         TableOfWords(
-            "Registrations a second that a host bears, predicted before it is tried",
+            "What a host bears of registrations, or of calls, predicted before it is tried",
             ("", "this machine, with all on it", "by", "guests alone on as many CPUs", "by", "measured"),
             [row for model in models for row in _bearing(model, cells)],
         ),
@@ -141,34 +142,38 @@ def _one(found: HeldOut | None) -> str:
 
 
 def _bearing(model: CostModel, cells: Sequence[TelephonyFigures]) -> Iterator[tuple[str, ...]]:
-    cpus = max(sample.machine_cpus for one in model.singles for sample in one.samples)
-    is_guest = model.parts["host"].cells > 0
     if model.parts["server"].accuracy is None:
         return
+    cpus = max(sample.machine_cpus for one in model.singles for sample in one.samples)
+    is_guest = model.parts["host"].cells > 0
     for kind in kinds_of(model):
         for appliances in _APPLIANCES if is_guest else (1,):
-            asked = Asked(kind.transport, kind.mode, kind.interval_ns, appliances, kind.load_s)
-            shared = borne(model, asked, cpus, SHARED if is_guest else ("server", "generators"))
+            asked = replace(kind, appliances=appliances)
+            shared: Borne | str = "what callers and phones take is not counted"
+            if kind.what == "registrations":
+                shared = borne(model, asked, cpus, SHARED if is_guest else ("server", "generators"))
             alone = borne(model, asked, cpus, ACTIVE if is_guest else ("server",))
             every = "" if kind.interval_ns is None else f" every {format_duration(kind.interval_ns)}"
-            name = (
-                f"{model.platform} {kind.mode}{every}, {TRANSPORT_WORDS[kind.transport]}, {appliances} x, {cpus} CPUs"
-            )
+            where = f"{model.platform} {kind.mode}{every}, {TRANSPORT_WORDS[kind.transport]}"
+            unit = "/s" if kind.what == "registrations" else " calls"
             measured = _measured_rate(model.platform, asked, cells)
-            against = notation.ABSENT if measured is None else f"{measured:.0f}/s"
+            against = notation.ABSENT if measured is None else f"{measured:.0f}{unit}"
             if measured and isinstance(shared, Borne):
-                against += f" ({100 * (shared.most_per_s - measured) / measured:+.0f} %)"
-            yield (name, *_borne(shared), *_borne(alone), against)
+                against += f" ({100 * (shared.most - measured) / measured:+.0f} %)"
+            name = f"{where}, {kind.what}, {appliances} x, {cpus} CPUs"
+            yield (name, *_borne(shared, unit), *_borne(alone, unit), against)
 
 
-def _borne(found: Borne | str) -> tuple[str, str]:
+def _borne(found: Borne | str, unit: str) -> tuple[str, str]:
     if isinstance(found, str):
         return f"not judged, because {found}", ""
-    return f"{found.most_per_s:.0f}/s ({found.low_per_s:.0f} to {found.high_per_s:.0f})", found.bound
+    return f"{found.most:.0f}{unit} ({found.low:.0f} to {found.high:.0f})", found.bound
 
 
 def _measured_rate(platform: str, asked: Asked, cells: Sequence[TelephonyFigures]) -> float | None:
     """Give the registration rate that was searched of such servers, if any was."""
+    if asked.what != "registrations":
+        return None
     for cell in cells:
         if cell.probe != "registration-rate" or cell.platform != platform or not cell.valid:
             continue

@@ -1,6 +1,7 @@
 """How much a host bears with several protected appliances, before it is tried. Pure.
 
-CPU time grows with the load in a straight line, as the model has it. A load is borne as long as each guest's virtual
+CPU time grows with the load in a straight line, as the model has it: with registrations a second, or with calls that
+are all up at once and do nothing but speak. A load is borne as long as each guest's virtual
 CPU has time for it beside the pauses of its checkpoints, and all that runs on the machine has CPUs.
 """
 
@@ -18,17 +19,17 @@ SHARED: tuple[Part, ...] = ("server", "host", "standby", "generators")
 ACTIVE: tuple[Part, ...] = ("server", "host")
 """On the host where the guests run, if standby and phones are elsewhere."""
 _PROBED, _PROBED_S = 1.0, 1.0
-"""Registrations a second, and for how long: the second point of a straight line, whose first is 0."""
+"""Registrations a second, or calls, and for how long: the second point of a straight line, whose first is 0."""
 
 
 @dataclass(frozen=True)
 class Borne:
-    """What a machine bears of all appliances together, in a second."""
+    """What a machine bears of all appliances together: registrations a second, or calls at once."""
 
-    most_per_s: float
-    low_per_s: float
+    most: float
+    low: float
     """Were everything as much dearer than foreseen as the model was off in its worst held-out cell ..."""
-    high_per_s: float
+    high: float
     """... and were it as much cheaper."""
     bound: Bound
     """What is used up first."""
@@ -39,7 +40,7 @@ def borne(model: CostModel, asked: Asked, cpus: int, parts: tuple[Part, ...]) ->
 
     Args:
         model: Fitted to single appliances.
-        asked: What is asked for; its rate does not matter.
+        asked: What is asked for; how much of it does not matter.
         cpus: That the machine has.
         parts: Who runs on it.
     """
@@ -59,10 +60,10 @@ def borne(model: CostModel, asked: Asked, cpus: int, parts: tuple[Part, ...]) ->
     paused = _paused_share(model, asked)
 
     def most(factor: float) -> tuple[float, Bound]:
-        of_all = _Line(sum(one.fixed for one in lines.values()), sum(one.each_s for one in lines.values()))
-        machine = of_all.rate_at(cpus / factor)
+        of_all = _Line(sum(one.idle for one in lines.values()), sum(one.each for one in lines.values()))
+        machine = of_all.load_at(cpus / factor)
         # Each guest has a share of what servers use.
-        guests = lines["server"].rate_at(asked.appliances * (1.0 - paused) / factor)
+        guests = lines["server"].load_at(asked.appliances * (1.0 - paused) / factor)
         return (guests, "virtual CPU") if guests < machine else (machine, "CPUs of the machine")
 
     found, bound = most(1.0)
@@ -71,20 +72,18 @@ def borne(model: CostModel, asked: Asked, cpus: int, parts: tuple[Part, ...]) ->
 
 @dataclass(frozen=True)
 class _Line:
-    """What a part uses of CPUs: without a load, and for each registration a second of all appliances together."""
+    """What a part uses of CPUs: without a load, and for each registration a second, or call, of all appliances."""
 
-    fixed: float
-    each_s: float
+    idle: float
+    each: float
 
-    def rate_at(self, cpus: float) -> float:
-        """Give the rate at which it uses so many."""
-        return max(0.0, (cpus - self.fixed) / self.each_s) if self.each_s > 0 else float("inf")
+    def load_at(self, cpus: float) -> float:
+        """Give the load at which it uses so many."""
+        return max(0.0, (cpus - self.idle) / self.each) if self.each > 0 else float("inf")
 
 
 def _line(model: CostModel, asked: Asked, part: Part) -> _Line | str:
-    idle, loaded = (
-        model.amounts(replace(asked, registrations_per_s=rate, load_s=_PROBED_S)) for rate in (0.0, _PROBED)
-    )
+    idle, loaded = (model.amounts(replace(asked, load=load, load_s=_PROBED_S)) for load in (0.0, _PROBED))
     if isinstance(idle, str):
         return idle
     if isinstance(loaded, str):
@@ -93,7 +92,9 @@ def _line(model: CostModel, asked: Asked, part: Part) -> _Line | str:
     if idle_s is None or loaded_s is None:
         return f"of {part} there is no model"
     elapsed_s = idle["guest_s"] / asked.appliances
-    return _Line(idle_s / elapsed_s, (loaded_s - idle_s) / (_PROBED * _PROBED_S * asked.appliances))
+    # Voice goes on for all of the time, registrations begin for as long as the load.
+    loaded_for_s = _PROBED_S if asked.what == "registrations" else elapsed_s
+    return _Line(idle_s / elapsed_s, (loaded_s - idle_s) / (_PROBED * loaded_for_s * asked.appliances))
 
 
 def _paused_share(model: CostModel, asked: Asked) -> float:

@@ -7,7 +7,7 @@ had to do at other loads: packets and connections of a registration, epochs and 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -31,6 +31,7 @@ EXPLAINED_BY: Mapping[Part, tuple[Quantity, ...]] = {
     "generators": ("packets", "registrations", "connections"),
 }
 """What each part's CPU time is made of, in the order in which quantities are told apart. A standby sees no packet."""
+Load = Literal["registrations", "calls"]
 _PAGES_BY: tuple[Quantity, ...] = ("epochs", "registrations", "connections", "voice_packets")
 
 
@@ -39,27 +40,27 @@ class Asked:
     """A load, before it is tried.
 
     Attributes:
-        transport: How phones reach the server.
+        what: What is asked of the servers.
+        transport: How phones reach them.
         mode: How each appliance is protected.
         interval_ns: From one checkpoint to the next; None without protection.
         appliances: How many, each with the load.
         load_s: For how long.
-        registrations_per_s: Of each appliance.
-        calls: Of each appliance, all up at once.
+        load: Of each appliance: registrations a second, or calls that are all up at once.
     """
 
+    what: Load
     transport: str
     mode: str
     interval_ns: int | None
     appliances: int
     load_s: float
-    registrations_per_s: float = 0.0
-    calls: float = 0.0
+    load: float
 
     @property
-    def kind(self) -> tuple[str, str, int | None]:
+    def kind(self) -> tuple[Load, str, str, int | None]:
         """Of servers and phones that have the same work for the same load."""
-        return self.transport, self.mode, self.interval_ns
+        return self.what, self.transport, self.mode, self.interval_ns
 
 
 @dataclass(frozen=True)
@@ -126,23 +127,21 @@ class CostModel:
 
     def amounts(self, asked: Asked) -> dict[Quantity, float] | str:
         """Predict the work of a load; or say why that cannot be done."""
-        alike = [one for one in self.singles if one.asked.kind == asked.kind]
-        is_of_calls = asked.calls > 0
-        same = [one for one in alike if (one.asked.calls > 0) == is_of_calls]
+        same = [one for one in self.singles if one.asked.kind == asked.kind]
         if not same:
             every = "" if asked.interval_ns is None else f" every {asked.interval_ns / 1e6:g} ms"
-            what = "calls" if is_of_calls else "registrations"
-            return f"no single appliance was measured in {asked.mode}{every} with {what} over {asked.transport}"
+            return f"no single appliance was measured in {asked.mode}{every} with {asked.what} over {asked.transport}"
         samples = [sample for one in same for sample in one.samples]
         beyond_s = median(sample.elapsed_s - sample.load_s for sample in samples)
         elapsed_s, guests = asked.load_s + beyond_s, asked.appliances
-        registrations = guests * asked.registrations_per_s * asked.load_s
+        registrations = guests * asked.load * asked.load_s if asked.what == "registrations" else 0.0
+        calls = guests * asked.load if asked.what == "calls" else 0.0
         amounts: dict[Quantity, float] = {
             "guest_s": guests * elapsed_s,
             "registrations": registrations,
             "packets": registrations * _ratio(samples, "packets", "registrations"),
             "connections": registrations * _ratio(samples, "connections", "registrations"),
-            "voice_packets": guests * asked.calls * elapsed_s * _voice_of_a_call(same),
+            "voice_packets": calls * elapsed_s * _voice_of_a_call(same),
             "epochs": guests * elapsed_s * _ratio(samples, "epochs", "guest_s"),
         }
         row = np.array([[amounts[name] for name in _PAGES_BY]])
@@ -238,5 +237,5 @@ def _ratio(samples: Sequence[CostSample], part: Quantity, whole: Quantity) -> fl
 
 def _voice_of_a_call(cells: Sequence[MeasuredCell]) -> float:
     """Give the packets of voice, both ways, of one call in a second."""
-    calls_s = sum(one.asked.calls * sample.elapsed_s for one in cells for sample in one.samples)
+    calls_s = sum(one.asked.load * sample.elapsed_s for one in cells for sample in one.samples)
     return sum(sample.voice_packets for one in cells for sample in one.samples) / calls_s if calls_s else 0.0

@@ -39,11 +39,6 @@ class GuestsPlace:
         self.guests: list[Guest] = []
 
     @property
-    def addresses(self) -> Sequence[str]:
-        """Give its only one, as long as it is one appliance."""
-        return (self.address,)
-
-    @property
     def cpus(self) -> int:
         """Count the virtual CPUs of all guests."""
         return self._cpus_of_each * len(self.guests)
@@ -147,6 +142,11 @@ class GuestPlace(GuestsPlace):
             )
             for number, configuration in enumerate(configurations)
         ]
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Give its only one, as long as it is one appliance."""
+        return (self.address,)
 
     @property
     def signalling(self) -> Guest:

@@ -65,6 +65,7 @@ class ReplicatedPlace(GuestsPlace):
     ) -> None:
         super().__init__(testbed, "replicated", cpus_of_each=size.cpus)
         self.address = self.media_address = testbed.address(_SHARED)
+        self.addresses = (self.address,)
         self._store_at = store
         self._size = size
         self._store: psutil.Popen | None = None

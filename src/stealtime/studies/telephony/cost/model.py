@@ -200,12 +200,11 @@ def _part(part: Part, cells: Sequence[MeasuredCell]) -> PartModel:
     fitted = fit(table)
     needed = int(fitted.kept.sum()) + SPARE_GROUPS
     if len(used) < needed:
-        coefficients = int(fitted.kept.sum())
-        because = f"{len(used)} cells do not judge {coefficients} coefficients, which takes {needed}"
-        return PartModel(part, len(used), (), (), (), because, None)
+        few = f"{len(used)} cells do not judge {needed - SPARE_GROUPS} coefficients, which takes {needed}"
+        return PartModel(part, len(used), (), (), (), few, None)
     low, high = ranges(table)
     judged, unjudged = held_out(table)
-    coefficients_ = tuple(
+    coefficients = tuple(
         Coefficient(quantity, float(each), float(least), float(most), bool(kept))
         for quantity, each, least, most, kept in zip(
             quantities, fitted.coefficients, low, high, fitted.kept, strict=True
@@ -213,7 +212,7 @@ def _part(part: Part, cells: Sequence[MeasuredCell]) -> PartModel:
         if table.rows[:, quantities.index(quantity)].any()
     )
     because = None if judged else "no cell is determined by the others"
-    return PartModel(part, len(used), coefficients_, tuple(judged), tuple(unjudged), because, fitted)
+    return PartModel(part, len(used), coefficients, tuple(judged), tuple(unjudged), because, fitted)
 
 
 def _table(

@@ -36,7 +36,7 @@ SERVER = {
 }
 HOST = {"guest_s": 0.01, "packets": 20e-6, "registrations": 0.0, "connections": 100e-6, "epochs": 1e-3, "pages": 2e-6}
 STANDBY = {"epochs": 400e-6, "pages": 1.5e-6}
-GENERATORS = {"packets": 5e-6, "registrations": 60e-6, "connections": 50e-6}
+GENERATORS = {"guest_s": 0.01, "packets": 5e-6, "registrations": 60e-6, "connections": 50e-6}
 PAGES_OF_AN_EPOCH, PAGES_OF_A_REGISTRATION = 120.0, 2.0
 MIB = 1 << 20
 

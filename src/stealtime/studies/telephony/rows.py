@@ -23,7 +23,7 @@ PART_WORDS: Mapping[Part, str] = {
     "generators": "SIPp",
 }
 _QUANTITY_WORDS: Mapping[Quantity, str] = {
-    "guest_s": "a second of a guest",
+    "guest_s": "a second of each server, beside its work",
     "packets": "a packet",
     "registrations": "a registration, beside its packets",
     "connections": "a new connection, beside its packets",

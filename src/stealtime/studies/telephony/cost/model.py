@@ -28,9 +28,10 @@ EXPLAINED_BY: Mapping[Part, tuple[Quantity, ...]] = {
     "server": ("guest_s", "packets", "registrations", "connections", "voice_packets", "epochs", "pages"),
     "host": ("guest_s", "packets", "registrations", "connections", "voice_packets", "epochs", "pages"),
     "standby": ("epochs", "pages"),
-    "generators": ("packets", "registrations", "connections"),
+    "generators": ("guest_s", "packets", "registrations", "connections"),
 }
-"""What each part's CPU time is made of, in the order in which quantities are told apart. A standby sees no packet."""
+"""What each part's CPU time is made of, in the order in which quantities are told apart. A standby sees no packet; each
+appliance has a SIPp, which looks a thousand times in each second for what is due."""
 Load = Literal["registrations", "calls"]
 _PAGES_BY: tuple[Quantity, ...] = ("epochs", "registrations", "connections", "voice_packets")
 

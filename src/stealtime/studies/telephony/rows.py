@@ -27,6 +27,7 @@ _QUANTITY_WORDS: Mapping[Quantity, str] = {
     "packets": "a packet",
     "registrations": "a registration, beside its packets",
     "connections": "a new connection, beside its packets",
+    "arrivals": "an arrival, of one packet or of many at once",
     "voice_packets": "a packet of voice",
     "epochs": "a checkpoint",
     "pages": "a dirty page",

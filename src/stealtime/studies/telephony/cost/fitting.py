@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 
 _ALIKE_SHARE = 0.03
 """Of the length of a column, what is left of it besides those before it: less is noise of the counts."""
+_UNSEEN_SHARE = 0.01
+"""Of the widest spread of the fitted rows, that in a direction of which they say nothing."""
 _UNKNOWN_SHARE_MAX = 0.05
 """Of the length of a row, what of it lies where the fitted rows say nothing."""
 _LEAST_SHARE = 0.02
@@ -138,7 +140,7 @@ def fit(table: Table) -> Fit:
     # Of rows as they are, so that a row to come can be asked for; columns are brought to one size.
     sizes = np.where(table.rows.max(axis=0) > 0, table.rows.max(axis=0), 1.0)
     _, strengths, directions = np.linalg.svd(table.rows / sizes, full_matrices=False)
-    known = directions[strengths > _ALIKE_SHARE * strengths.max()] if strengths.max() > 0 else directions[:0]
+    known = directions[strengths > _UNSEEN_SHARE * strengths.max()] if strengths.max() > 0 else directions[:0]
     return Fit(coefficients, kept, known, sizes)
 
 

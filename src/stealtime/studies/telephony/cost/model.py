@@ -21,13 +21,16 @@ from stealtime.studies.telephony.cost.fitting import (
     held_out,
     ranges,
 )
-from stealtime.studies.telephony.cost.samples import CostSample, Part, Quantity
+from stealtime.studies.telephony.cost.samples import HOLDING, CostSample, Part, Quantity, arrivals
 
 PARTS: tuple[Part, ...] = get_args(Part)
+_OF_GUESTS: tuple[Quantity, ...] = (
+    *("guest_s", "packets", "registrations", "connections", "arrivals", "voice_packets", "epochs", "pages"),
+)
 EXPLAINED_BY: Mapping[Part, tuple[Quantity, ...]] = {
-    "server": ("guest_s", "packets", "registrations", "connections", "voice_packets", "epochs", "pages"),
-    "host": ("guest_s", "packets", "registrations", "connections", "voice_packets", "epochs", "pages"),
-    "standby": ("epochs", "pages"),
+    "server": _OF_GUESTS,
+    "host": _OF_GUESTS,
+    "standby": ("guest_s", "epochs", "pages"),
     "generators": ("guest_s", "packets", "registrations", "connections"),
 }
 """What each part's CPU time is made of, in the order in which quantities are told apart. A standby sees no packet; each
@@ -137,13 +140,16 @@ class CostModel:
         elapsed_s, guests = asked.load_s + beyond_s, asked.appliances
         registrations = guests * asked.load * asked.load_s if asked.what == "registrations" else 0.0
         calls = guests * asked.load if asked.what == "calls" else 0.0
+        packets_in = registrations * _ratio(samples, "packets_in", "registrations")
+        epochs = guests * elapsed_s * _ratio(samples, "epochs", "guest_s")
         amounts: dict[Quantity, float] = {
             "guest_s": guests * elapsed_s,
             "registrations": registrations,
-            "packets": registrations * _ratio(samples, "packets", "registrations"),
+            "packets": packets_in + registrations * _ratio(samples, "packets_out", "registrations"),
+            "arrivals": arrivals(asked.mode in HOLDING, packets_in, registrations, epochs),
             "connections": registrations * _ratio(samples, "connections", "registrations"),
             "voice_packets": calls * elapsed_s * _voice_of_a_call(same),
-            "epochs": guests * elapsed_s * _ratio(samples, "epochs", "guest_s"),
+            "epochs": epochs,
         }
         row = np.array([[amounts[name] for name in _PAGES_BY]])
         amounts["pages"] = 0.0 if self.pages is None or not amounts["epochs"] else float(self.pages.predicted(row)[0])
@@ -230,9 +236,9 @@ def _table(
     )
 
 
-def _ratio(samples: Sequence[CostSample], part: Quantity, whole: Quantity) -> float:
-    total = sum(sample.amount(whole) for sample in samples)
-    return sum(sample.amount(part) for sample in samples) / total if total else 0.0
+def _ratio(samples: Sequence[CostSample], part: str, whole: str) -> float:
+    total: float = sum(getattr(sample, whole) for sample in samples)
+    return sum(getattr(sample, part) for sample in samples) / total if total else 0.0
 
 
 def _voice_of_a_call(cells: Sequence[MeasuredCell]) -> float:

@@ -10,8 +10,11 @@ from stealtime.studies.telephony.calls.results import Calls
 from stealtime.studies.telephony.parameters import ServerParameters
 from stealtime.studies.telephony.results import Registrations
 
-Quantity = Literal["guest_s", "packets", "registrations", "connections", "voice_packets", "epochs", "pages"]
-"""That CPU time is explained by; ``guest_s``: the time for which each guest was there."""
+Quantity = Literal["guest_s", "packets", "registrations", "connections", "arrivals", "voice_packets", "epochs", "pages"]
+"""That CPU time is explained by; ``guest_s``: the time for which each guest was there; ``arrivals``: times at which
+something came to a guest. Where its output is held, what phones say to that comes at once after each checkpoint."""
+HOLDING = ("net", "net+bypass")
+"""Modes in which signalling is held."""
 Part = Literal["server", "host", "standby", "generators"]
 """Whose CPU time it is: that of the guests (natively of the server's processes), of the host side where they run, of
 what stands by, and of SIPp."""
@@ -29,8 +32,11 @@ class CostSample(Figures):
     elapsed_s: float
     """Of the CPU times."""
     machine_cpus: int
-    packets: float
-    """Both ways, but voice."""
+    is_held: bool
+    """Whether signalling is."""
+    packets_in: float
+    """But voice."""
+    packets_out: float
     registrations: float
     connections: float
     voice_packets: float
@@ -52,6 +58,14 @@ class CostSample(Figures):
     def guest_s(self) -> float:
         return self.appliances * self.elapsed_s
 
+    @property
+    def packets(self) -> float:
+        return self.packets_in + self.packets_out
+
+    @property
+    def arrivals(self) -> float:
+        return arrivals(self.is_held, self.packets_in, self.registrations, self.epochs)
+
     def amount(self, quantity: Quantity) -> float:
         found: float = getattr(self, quantity)
         return found
@@ -59,6 +73,15 @@ class CostSample(Figures):
     def cpu_s(self, part: Part) -> float | None:
         found: float | None = getattr(self, f"{part}_s")
         return found
+
+
+def arrivals(is_held: bool, packets_in: float, registrations: float, epochs: float) -> float:
+    """Give the times at which packets came, each alone or many at once.
+
+    The first packet of a registration comes by itself. Where output is held, all that follow are said to what was
+    released after a checkpoint, and come together.
+    """
+    return min(packets_in, registrations + epochs) if is_held else packets_in
 
 
 def samples_of(server: ServerParameters, results: Sequence[Any]) -> list[CostSample]:
@@ -72,10 +95,11 @@ def samples_of(server: ServerParameters, results: Sequence[Any]) -> list[CostSam
         return []
     if (server.cpus, server.registered, server.host_weight) != (1, 0, None):
         return []
-    return [sample for one in results for sample in _sample(one, server.appliances)]
+    is_held = server.mode in HOLDING
+    return [sample for one in results for sample in _sample(one, server.appliances, is_held)]
 
 
-def _sample(one: Any, appliances: int) -> Iterator[CostSample]:
+def _sample(one: Any, appliances: int, is_held: bool) -> Iterator[CostSample]:
     if not isinstance(one, Registrations | Calls) or one.work is None:
         return
     if isinstance(one, Registrations):
@@ -83,7 +107,8 @@ def _sample(one: Any, appliances: int) -> Iterator[CostSample]:
             return
         done: Mapping[str, float] = {
             "load_s": one.sent / (one.rate_per_s * appliances),
-            "packets": one.work.packets,
+            "packets_in": one.work.packets_in,
+            "packets_out": one.work.packets_out,
             "registrations": one.acknowledged,
             "voice_packets": 0,
         }
@@ -92,7 +117,8 @@ def _sample(one: Any, appliances: int) -> Iterator[CostSample]:
             return
         done = {
             "load_s": one.elapsed_ns / 1e9,
-            "packets": 0,
+            "packets_in": 0,
+            "packets_out": 0,
             "registrations": 0,
             "voice_packets": one.work.packets,
         }
@@ -100,6 +126,7 @@ def _sample(one: Any, appliances: int) -> Iterator[CostSample]:
     generators_ns = one.work.generators_cpu_ns
     yield CostSample(
         appliances=appliances,
+        is_held=is_held,
         elapsed_s=one.elapsed_ns / 1e9,
         machine_cpus=one.work.machine_cpus,
         connections=one.work.connections,

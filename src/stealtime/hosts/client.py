@@ -89,7 +89,7 @@ class LaboratoryNode:
     def __init__(self, laboratory: Laboratory, name: str, address: str | None = None) -> None:
         self._laboratory = laboratory
         node = laboratory.nodes[name]
-        self._namespace = node.namespace
+        self._node = node
         if address is not None:
             _, _, prefix = GUEST_INTERFACE.rpartition("/")
             network.batch(node.namespace, [f"address replace {address}/{prefix} dev {GUEST_BRIDGE}"])
@@ -105,7 +105,7 @@ class LaboratoryNode:
         return self._laboratory.frames_dropped("clients")
 
     def traffic(self) -> Traffic | None:
-        return network.traffic(self._namespace, "clients")
+        return network.traffic(self._node.namespace, "clients")
 
 
 class LaboratoryClient(LaboratoryNode):

@@ -58,7 +58,7 @@ def tables(cells: Sequence[TelephonyFigures]) -> list[TableOfWords]:
         ),
         TableOfWords(
             "What a host bears of registrations, or of calls, predicted before it is tried",
-            ("", "this machine, with all on it", "by", "guests alone on as many CPUs", "by", "measured"),
+            ("", "this machine, with all on it", "guests alone on as many CPUs", "measured"),
             [row for model in models for row in _bearing(model, cells)],
         ),
     ]
@@ -161,14 +161,15 @@ def _bearing(model: CostModel, cells: Sequence[TelephonyFigures]) -> Iterator[tu
             against = notation.ABSENT if measured is None else f"{measured:.0f}{unit}"
             if measured and isinstance(shared, Borne):
                 against += f" ({100 * (shared.most - measured) / measured:+.0f} %)"
-            name = f"{where}, {kind.what}, {appliances} x, {cpus} CPUs"
-            yield (name, *_borne(shared, unit), *_borne(alone, unit), against)
+            # Calls are told by their unit.
+            yield (f"{where}, {appliances} on {cpus} CPUs", _borne(shared, unit), _borne(alone, unit), against)
 
 
-def _borne(found: Borne | str, unit: str) -> tuple[str, str]:
+def _borne(found: Borne | str, unit: str) -> str:
     if isinstance(found, str):
-        return f"not judged, because {found}", ""
-    return f"{found.most:.0f}{unit} ({found.low:.0f} to {found.high:.0f})", found.bound
+        return f"not judged, because {found}"
+    by = {"virtual CPU": "vCPU", "CPUs of the machine": "CPUs"}[found.bound]
+    return f"{found.most:.0f}{unit} ({found.low:.0f} to {found.high:.0f}), {by}"
 
 
 def _measured_rate(platform: str, asked: Asked, cells: Sequence[TelephonyFigures]) -> float | None:

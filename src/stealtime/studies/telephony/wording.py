@@ -43,6 +43,12 @@ _BACKING = (
     "What the host that backs servers has to give is a part of the host side: CPU of one, and memory when the load was "
     "over, that of the guests and all else."
 )
+_COSTS = (
+    "Costs are those of one server alone, fitted so that CPU times are sums of them, with their range over all fits "
+    "that leave out a cell. A cell is predicted by the others' costs, several appliances by the load alone: predicted, "
+    "measured (error). What a host bears uses up the virtual CPUs of its guests (vCPU) or all CPUs of the machine "
+    "(CPUs); the range is that of the worst error of any cell that was held out."
+)
 _STANDBY = (
     "Its standby: the host that backs the server is lost, and the server runs on without protection. To alone: until "
     "the register has said that it is alone; in net all that it says is held until then. Unprotected for: from the "
@@ -187,6 +193,8 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
         lines.append(_GENERATORS)
     if any("registered" in cell.parameters for cell in cells):
         lines.append(_STATE)
+    if any(cell.cost is not None and cell.cost.parts for cell in cells):
+        lines.append(_COSTS)
     if any("appliances" in cell.parameters for cell in cells):
         lines.append(_APPLIANCES)
     if any(cell.figure("standby_memory_bytes").p50 is not None for cell in cells):

@@ -13,7 +13,7 @@ def _of_standby(label: str, take: Callable[[StandbyMemory], float]) -> Figure:
         memory = None if result.standby is None else result.standby.memory
         return None if memory is None else take(memory)
 
-    return Figure(label, taken)
+    return Figure(label, taken, write=lambda value: f"{value / 1e6:.0f} MB")
 
 
 def _of_work(label: str, take: Callable[[Work], float]) -> Figure:

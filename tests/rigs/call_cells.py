@@ -56,6 +56,11 @@ def stage_call_failover() -> TwoStageCallFailover:
     )  # fmt: skip
 
 
+def call_results(streams: int) -> list[Calls]:
+    """Give two trials of such a load."""
+    return [_calls(streams, delay_ns) for delay_ns in (0.2e6, 0.4e6)]
+
+
 def _voice(streams: int, delay_ns: float, **changed: Any) -> Voice:
     each = [
         StreamVoice(

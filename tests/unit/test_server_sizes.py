@@ -163,7 +163,7 @@ def test_time_of_virtual_cpus_is_the_servers_where_the_guest_runs(second_thread:
     assert (standing.host_ns or 0) >= running.server_ns + (running.host_ns or 0)
     with pytest.raises(StealtimeError, match="is named as a virtual CPU"):
         cpu_times([HostProcess(pid, frozenset(), runs_guest=True)])
-    assert cpu_times([]) == CpuTimes(0, 0)
+    assert cpu_times([]) == CpuTimes(0, 0, 0)
 
 
 def test_where_groups_hold_whole_processes_qemu_stays_outside(tmp_path: Path) -> None:

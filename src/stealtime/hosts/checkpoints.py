@@ -42,6 +42,14 @@ class Checkpoints(Model):
         return self.pages / self.epochs
 
 
+def within(rows: Sequence[Mapping[str, int]], elapsed_ns: int) -> list[Mapping[str, int]]:
+    """Give those of a guest's epochs that began within a time from the first one on.
+
+    So they are as many as in the time in which something was measured, though they were asked for later.
+    """
+    return [row for row in rows if row["begin_ns"] < rows[0]["begin_ns"] + elapsed_ns]
+
+
 def checkpoints_of(rows_of_guests: Sequence[Sequence[Mapping[str, int]]], elapsed_ns: int) -> Checkpoints | None:
     """Give what epochs took; None where there were none.
 

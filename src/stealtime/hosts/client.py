@@ -10,6 +10,7 @@ from typing import Protocol, Unpack
 import psutil
 
 from stealtime.hosts import network
+from stealtime.hosts.frame_counters import Traffic
 from stealtime.hosts.laboratory import CLIENT, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
 from stealtime.lab.platforms.process import StartedWith, start_marked
 from stealtime.vocabulary.errors import StealtimeError
@@ -32,6 +33,9 @@ class Client(Protocol):
 
     def frames_dropped(self) -> int | None:
         """Give how many frames the links of its network have lost so far; None: nobody here can count them."""
+
+    def traffic(self) -> Traffic | None:
+        """Give what its link has passed so far, all of it with guests; None: others use it, too."""
 
 
 def finished_at(
@@ -85,6 +89,7 @@ class LaboratoryNode:
     def __init__(self, laboratory: Laboratory, name: str, address: str | None = None) -> None:
         self._laboratory = laboratory
         node = laboratory.nodes[name]
+        self._node = node
         if address is not None:
             _, _, prefix = GUEST_INTERFACE.rpartition("/")
             network.batch(node.namespace, [f"address replace {address}/{prefix} dev {GUEST_BRIDGE}"])
@@ -98,6 +103,9 @@ class LaboratoryNode:
 
     def frames_dropped(self) -> int | None:
         return self._laboratory.frames_dropped("clients")
+
+    def traffic(self) -> Traffic | None:
+        return network.traffic(self._node.namespace, "clients")
 
 
 class LaboratoryClient(LaboratoryNode):
@@ -124,6 +132,9 @@ class AtAddress:
     def frames_dropped(self) -> int | None:
         return self.client.frames_dropped()
 
+    def traffic(self) -> Traffic | None:
+        return self.client.traffic()
+
 
 class LocalClient:
     """This machine, in its own network: nothing of it is changed for a campaign.
@@ -144,6 +155,10 @@ class LocalClient:
 
     def frames_dropped(self) -> int | None:
         """Give None: switches and other machines lose what we cannot see."""
+        return None
+
+    def traffic(self) -> Traffic | None:
+        """Give None: all else that this machine says goes over the same link."""
         return None
 
     def end(self) -> None:

@@ -24,10 +24,17 @@ class Drops:
     """Of TCP."""
     frames: int | None
     """That the links of the network lost; None: nobody here can count them."""
+    connections_opened: int = 0
+    """Not lost, but counted beside: of TCP, that were begun from there."""
 
     def since(self, earlier: "Drops") -> "Drops":
         frames = None if self.frames is None or earlier.frames is None else self.frames - earlier.frames
-        return Drops(self.datagrams - earlier.datagrams, self.segments_sent_again - earlier.segments_sent_again, frames)
+        return Drops(
+            self.datagrams - earlier.datagrams,
+            self.segments_sent_again - earlier.segments_sent_again,
+            frames,
+            self.connections_opened - earlier.connections_opened,
+        )
 
 
 def read_drops(client: Client) -> Drops:
@@ -41,7 +48,7 @@ def read_drops(client: Client) -> Drops:
     try:
         # InErrors holds RcvbufErrors (net/ipv4/udp.c), and datagrams that arrived damaged, for which no socket can.
         datagrams = udp["InErrors"] - udp.get("InCsumErrors", 0) + udp["SndbufErrors"]
-        return Drops(datagrams, tcp["RetransSegs"], client.frames_dropped())
+        return Drops(datagrams, tcp["RetransSegs"], client.frames_dropped(), tcp["ActiveOpens"])
     except KeyError as error:
         raise StealtimeError(f"the phones' /proc/net/snmp does not have {error}") from error
 

@@ -1,7 +1,40 @@
-"""How many frames links have lost, from what iproute2 prints of them."""
+"""How many frames links have passed and lost, from what iproute2 prints of them."""
 
 import json
 from collections.abc import Collection
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a link has passed since the beginning, or between two moments, both ways."""
+
+    packets_sent: int
+    """By who has the link."""
+    packets_received: int
+    bytes_sent: int
+    bytes_received: int
+
+    def since(self, earlier: "Traffic") -> "Traffic":
+        return Traffic(
+            self.packets_sent - earlier.packets_sent,
+            self.packets_received - earlier.packets_received,
+            self.bytes_sent - earlier.bytes_sent,
+            self.bytes_received - earlier.bytes_received,
+        )
+
+
+def traffic_of_device(links: str, device: str) -> Traffic:
+    """Give what a device has passed, from what ``ip -json -statistics link`` prints.
+
+    Raises:
+        KeyError: There is no such device.
+    """
+    for link in json.loads(links):
+        if link["ifname"] == device:
+            sent, received = link["stats64"]["tx"], link["stats64"]["rx"]
+            return Traffic(int(sent["packets"]), int(received["packets"]), int(sent["bytes"]), int(received["bytes"]))
+    raise KeyError(device)
 
 
 def frames_dropped_by_devices(links: str, devices: Collection[str]) -> int:

@@ -35,16 +35,25 @@ class CpuTimes:
     """By guests: all their vCPU threads together; natively by the server's processes."""
     host_ns: int | None
     """By the host side: QEMU's other threads, the members and daemons of all hosts. None natively."""
+    standby_ns: int | None = None
+    """Of that, by what only stands by: members that back a guest, their QEMU, and the daemon of a host where nothing
+    runs. None natively, and where a host does not say."""
 
     @classmethod
     def sum(cls, times: Iterable["CpuTimes"]) -> "CpuTimes":
         """Add those of several hosts of guests."""
         each = list(times)
-        return cls(sum(one.server_ns for one in each), sum(one.host_ns or 0 for one in each))
+        standbys = [one.standby_ns for one in each]
+        standby_ns = None if None in standbys else sum(one or 0 for one in standbys)
+        return cls(sum(one.server_ns for one in each), sum(one.host_ns or 0 for one in each), standby_ns)
 
     def since(self, earlier: "CpuTimes") -> "CpuTimes":
-        host_ns = None if self.host_ns is None or earlier.host_ns is None else self.host_ns - earlier.host_ns
-        return CpuTimes(self.server_ns - earlier.server_ns, host_ns)
+        host_ns, standby_ns = _less(self.host_ns, earlier.host_ns), _less(self.standby_ns, earlier.standby_ns)
+        return CpuTimes(self.server_ns - earlier.server_ns, host_ns, standby_ns)
+
+
+def _less(later: int | None, earlier: int | None) -> int | None:
+    return None if later is None or earlier is None else later - earlier
 
 
 @dataclass(frozen=True)

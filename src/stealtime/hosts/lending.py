@@ -30,7 +30,7 @@ from stealtime.protect.state import MemberFolder, State
 from stealtime.protect.vm_file import VM_NAME
 from stealtime.vocabulary.errors import StealtimeError
 
-VERSION = 2
+VERSION = 3
 """Of the commands and their answers."""
 SILENT_FOR_S = 120.0
 """The other side says something more often than that, as long as it is there."""
@@ -147,7 +147,7 @@ class Lending:
 
     def _cpu(self) -> dict[str, Any]:
         times = cpu_times(processes_of(self._host, self._members()))
-        return {"server_ns": times.server_ns, "host_ns": times.host_ns}
+        return {"server_ns": times.server_ns, "host_ns": times.host_ns, "standby_ns": times.standby_ns}
 
     def _end(self, vm: str) -> dict[str, Any]:
         self._here.end(self._own(vm))

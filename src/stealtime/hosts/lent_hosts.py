@@ -109,7 +109,7 @@ class LentHost:
 
     def cpu_times(self) -> CpuTimes:
         told = self.ask("cpu")
-        return CpuTimes(told["server_ns"], told["host_ns"])
+        return CpuTimes(told["server_ns"], told["host_ns"], told["standby_ns"])
 
     def clock(self) -> ClockOffset:
         return self._from_outside(self._offset())

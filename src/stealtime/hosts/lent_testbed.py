@@ -135,6 +135,9 @@ class LentTestbed:
     def times_by_host(self) -> dict[str, CpuTimes]:
         return {host.name: host.cpu_times() for host in self.hosts}
 
+    def standby_memory(self) -> None:
+        """Give None: lent hosts are not asked for it."""
+
     def clear(self) -> None:
         guests, self._guests = self._guests, []
         for host in self.hosts:

@@ -42,6 +42,8 @@ class HostProcess:
     """Ids of the threads that run a guest's virtual CPUs."""
     runs_guest: bool = False
     """Whether those run now, and do not only stand by."""
+    stands_by: bool = False
+    """Whether it is of a standby, or the daemon of a host that has nothing but standbys."""
 
 
 class MembersHere:
@@ -156,13 +158,15 @@ class MembersHere:
 def processes_of(host: HostFolder, members: list[MemberFolder]) -> list[HostProcess]:
     """Give the processes of a host's daemon, of members here, and of their guests."""
     daemon = recorded_process(host.pid_file)
-    found = [] if daemon is None else [HostProcess(daemon.pid)]
-    for folder in members:
-        status = read_status(folder)
+    seen = [read_status(folder) for folder in members]
+    roles = {status.role for status in seen}
+    found = [] if daemon is None else [HostProcess(daemon.pid, stands_by="standby" in roles and not roles & RUNS_NOW)]
+    for status in seen:
         for pid in _family(status.pid):
             is_machine = pid == status.qemu_pid
             vcpus = vcpu_threads(pid) if is_machine else frozenset[int]()
-            found.append(HostProcess(pid, vcpus, is_machine and status.role in RUNS_NOW))
+            runs_guest = is_machine and status.role in RUNS_NOW
+            found.append(HostProcess(pid, vcpus, runs_guest, stands_by=status.role == "standby"))
     return found
 
 
@@ -172,7 +176,7 @@ def cpu_times(processes: Iterable[HostProcess]) -> CpuTimes:
     Raises:
         StealtimeError: A QEMU that runs a guest names none of its threads as a virtual CPU.
     """
-    server_ns, host_ns = 0, 0
+    server_ns, host_ns, standby_ns = 0, 0, 0
     for process in processes:
         times_ns = times_by_thread_ns(process.pid)
         if process.runs_guest and times_ns and not process.vcpus:
@@ -183,7 +187,8 @@ def cpu_times(processes: Iterable[HostProcess]) -> CpuTimes:
         vcpus_ns = sum(times_ns.get(tid, 0) for tid in process.vcpus) if process.runs_guest else 0
         server_ns += vcpus_ns
         host_ns += sum(times_ns.values()) - vcpus_ns
-    return CpuTimes(server_ns, host_ns)
+        standby_ns += sum(times_ns.values()) if process.stands_by else 0
+    return CpuTimes(server_ns, host_ns, standby_ns)
 
 
 def _family(pid: int | None) -> list[int]:

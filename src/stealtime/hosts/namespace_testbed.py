@@ -15,6 +15,7 @@ from stealtime.hosts.host import CpuTimes, FaultKind, NotProtectedError
 from stealtime.hosts.killing import was_protected
 from stealtime.hosts.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, NETWORKS, Laboratory
 from stealtime.hosts.members_here import HostProcess, MembersHere, cpu_times
+from stealtime.hosts.standby_memory import StandbyMemory, standby_memory
 from stealtime.hosts.waiting import Waiting
 from stealtime.lab.platforms import below
 from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
@@ -146,6 +147,9 @@ class NamespaceTestbed:
 
     def times_by_host(self) -> dict[str, CpuTimes]:
         return {host.name: self.host(host.name).cpu_times() for host in self.hosts}
+
+    def standby_memory(self) -> StandbyMemory | None:
+        return standby_memory(self.processes())
 
     def clear(self) -> None:
         """End all that runs on the hosts; the usual two receive machines again."""

@@ -15,7 +15,12 @@ from typing import Literal
 
 import psutil
 
-from stealtime.hosts.frame_counters import frames_dropped_by_devices, frames_dropped_by_queues
+from stealtime.hosts.frame_counters import (
+    Traffic,
+    frames_dropped_by_devices,
+    frames_dropped_by_queues,
+    traffic_of_device,
+)
 from stealtime.lab.platforms.leftovers import is_left_over
 from stealtime.lab.platforms.process import run_mark
 from stealtime.vocabulary.errors import StealtimeError
@@ -78,6 +83,11 @@ def drop_no_more(namespace: str, device: str) -> None:
 def frames_dropped(namespace: str, devices: Collection[str]) -> int:
     """Give how many frames some devices of a namespace have lost so far."""
     return frames_dropped_by_devices(run("ip", "-n", namespace, "-json", "-statistics", "link", "show"), devices)
+
+
+def traffic(namespace: str, device: str) -> Traffic:
+    """Give what a device of a namespace has passed so far."""
+    return traffic_of_device(run("ip", "-n", namespace, "-json", "-statistics", "link", "show", device), device)
 
 
 def frames_filtered(namespace: str, devices: Collection[str]) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from stealtime.hosts.client import Client
 from stealtime.hosts.guest import Guest
 from stealtime.hosts.host import CpuTimes
+from stealtime.hosts.standby_memory import StandbyMemory
 
 
 class Testbed(Protocol):
@@ -50,6 +51,9 @@ class Testbed(Protocol):
 
     def times_by_host(self) -> Mapping[str, CpuTimes]:
         """Read the same of each host, by its name."""
+
+    def standby_memory(self) -> StandbyMemory | None:
+        """Read what those have who only stand by; None where there are none, or their host does not say."""
 
     def clear(self) -> None:
         """End all guests; the hosts receive others afterwards."""

@@ -20,7 +20,8 @@ def tables_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> list[TableOf
         study: What declares them.
         cells: Its cells, in the order of the rows.
     """
-    return [built for table in study.catalogue.tables if (built := _table(study, table, cells)).rows]
+    declared = [built for table in study.catalogue.tables if (built := _table(study, table, cells)).rows]
+    return [*declared, *study.more_tables(cells)]
 
 
 def short_tables_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> tuple[list[TableOfWords], int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from stealtime.report.catalogue.model import Catalogue
 from stealtime.report.page.section import Pictures
+from stealtime.report.plain_table import TableOfWords
 
 
 class ShownStudy(ABC):
@@ -31,6 +32,10 @@ class ShownStudy(ABC):
         if len(platforms) == 1:
             return platforms.pop(), titles
         return "", [f"{cell.platform} {title}" for cell, title in zip(cells, titles, strict=True)]
+
+    def more_tables(self, _cells: Sequence[Any]) -> Sequence[TableOfWords]:
+        """Give tables that stand on several cells at once, beside those that the catalogue declares."""
+        return ()
 
     def notes(self, _cells: Sequence[Any]) -> Sequence[str]:
         """Say what a reader of its tables must know besides."""

@@ -12,6 +12,7 @@ from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, Pro
 from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Direction, HostOfCalls, Spread, Towards
 from stealtime.studies.telephony.calls.stage_figures import STAGE_CALLS, STAGE_TABLES
+from stealtime.studies.telephony.cost import catalogue as cost
 from stealtime.studies.telephony.results import (
     RegistrationFailover,
     RegistrationRate,
@@ -235,6 +236,8 @@ CATALOGUE = Catalogue(
                     "host side, each", _share(lambda result: result.host_cpu_ns, lambda result: result.acknowledged)
                 ),
                 **_CHECKPOINTS,
+                **cost.STANDBY,
+                **cost.WORK,
                 **counts("sent", "acknowledged", "unanswered", "retransmissions", "connections_failed", "retries"),
                 **_GENERATORS,
             },
@@ -322,6 +325,8 @@ CATALOGUE = Catalogue(
                 **_CPU,
                 **_HOSTS,
                 **_CHECKPOINTS,
+                **cost.STANDBY,
+                **cost.WORK,
                 **_CALL_COUNTS,
                 **counts("retries"),
             },
@@ -380,6 +385,7 @@ CATALOGUE = Catalogue(
             "What protection costs while phones register, or calls are up",
             (*_COST_OF_PROTECTION, "server_cpu_percent", "host_cpu_percent"),
         ),
+        *cost.TABLES,
         FigureTable(
             "When the server's host dies while phones register",
             (

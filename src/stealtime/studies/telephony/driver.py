@@ -29,7 +29,11 @@ from stealtime.lab.scenarios.placement import Placement
 from stealtime.lab.scenarios.real_hosts import RealHosts
 from stealtime.store.results import Result
 from stealtime.studies.telephony.appliance.image import Size
+from stealtime.studies.telephony.calls.results import Calls
+from stealtime.studies.telephony.calls.sweep import Sweep
+from stealtime.studies.telephony.loads import CallParameters
 from stealtime.studies.telephony.parameters import DEFAULT_ADVERTISEMENT_NS, ServerParameters
+from stealtime.studies.telephony.place.appliances import AppliancesPlace
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, Fronts, laboratory_fronts
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.model import Place
@@ -74,6 +78,7 @@ class ServerDriver(ReusingDriver[Place, ServerParameters]):
         """Of the server that is kept."""
         self._trials = itertools.count(1)
         self._saturation: dict[Saturated, Borne] = {}
+        self._sweep = Sweep()
 
     def carry_out(self, cell: PlannedCell) -> Result:
         with self._trial_folder() as folder:
@@ -81,10 +86,16 @@ class ServerDriver(ReusingDriver[Place, ServerParameters]):
             if saturated is not None:
                 # Also where the cells without protection are not of this run, or were measured before it was resumed.
                 find_saturation(self._server(ServerParameters(mode="off"), folder), saturated, cell.cell, folder)
+            calls = CallParameters.of(cell.cell) if cell.cell.probe == "call" else None
+            if calls is not None:
+                self._sweep.refuse(calls)
             wanted = ServerParameters.of(cell.cell)
             server = self._server(wanted, folder)
             trial = partial(TRIALS[cell.cell.probe], server, cell, folder)
-            return trial() if wanted.host_weight is None else asyncio.run(self._weighed(wanted.host_weight, trial))
+            result = trial() if wanted.host_weight is None else asyncio.run(self._weighed(wanted.host_weight, trial))
+            if calls is not None and isinstance(result, Calls):
+                self._sweep.note(calls, result)
+            return result
 
     def make(self, serial: int, wanted: ServerParameters) -> Place:
         place = self._stage.new_place(serial, wanted)
@@ -240,6 +251,10 @@ def _places_on(testbed: Testbed, new_fronts: Callable[[], Fronts], new_store: Ca
             return ReplicatedPlace(testbed, name, advertisement_ns=advertisement_ns, store=new_store(), size=size)
         if wanted.roles == "hosts":
             return SeparateHostsPlace(testbed, name, wanted.mode, interval_ns=interval_ns, size=size)
+        if wanted.appliances > 1:
+            return AppliancesPlace(
+                testbed, name, wanted.mode, appliances=wanted.appliances, interval_ns=interval_ns, size=size
+            )
         return GuestPlace(testbed, name, wanted.mode, interval_ns=interval_ns, roles=wanted.roles, size=size)
 
     return new_place

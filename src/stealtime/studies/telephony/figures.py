@@ -11,8 +11,10 @@ from stealtime.studies.telephony.calls.figures import CallFigures, CallLoad, fig
 from stealtime.studies.telephony.calls.results import CallFailover, Calls
 from stealtime.studies.telephony.calls.stage_figures import StageFigures, stage_figures
 from stealtime.studies.telephony.calls.stage_results import TwoStageCallFailover
+from stealtime.studies.telephony.cost.samples import COUNTED_PROBES, CellCost, samples_of
 from stealtime.studies.telephony.limits import limits
 from stealtime.studies.telephony.loads import CallParameters
+from stealtime.studies.telephony.parameters import ServerParameters
 from stealtime.studies.telephony.results import (
     AnswersOverTime,
     EstablishmentRate,
@@ -70,6 +72,8 @@ class TelephonyFigures(CountedCell):
     """Of all repetitions together, where the probe makes calls."""
     stage: StageFigures | None = None
     """Of all repetitions together, where calls go through two stages."""
+    cost: CellCost | None = None
+    """What it tells of costs; None where nothing was counted that they could be told from."""
     is_bounded: bool | None = None
     """Whether the rate that was searched is the server's in all repetitions: if not, it bears at least that. None where
     none was searched."""
@@ -80,7 +84,9 @@ class TelephonyFigures(CountedCell):
         failovers = [one for one in results if isinstance(one, _FailedOver)]
         called = [one for one in results if isinstance(one, Calls | CallFailover)]
         rates = [one for one in results if isinstance(one, EstablishmentRate)]
+        samples = samples_of(ServerParameters.of(cell), results) if cell.probe in COUNTED_PROBES else []
         return {
+            "cost": CellCost(samples=samples) if samples else None,
             "responses": [one for one in times if one is not None],
             "time_lines": [_time_line(one) for one in failovers],
             "is_bounded": all(one.is_bounded for one in rates) if rates else None,

@@ -16,5 +16,7 @@ HELD_TRIES = 3
 """A rate that was found must be borne once more, for so many times as long as a try."""
 ANSWERED_BY_NS = 500_000_000
 """RFC 3261, T1: after so long a client sends again over UDP."""
+APPLIANCES_MAX = 4
+"""On one host: each guest has its memory twice, here and at its standby."""
 GENERATORS_MAX = 8
 """SIPps that offer a load together: callers have a port each, from theirs up to that of phones."""

@@ -142,6 +142,8 @@ class CallParameters(ServerParameters):
 
     streams: int
     transport: Transport = "udp"
+    while_borne: bool = False
+    """Whether they are tried only where the server has not lost too much of fewer."""
 
     def beyond_s(self, _duration_s: float) -> float:
         # As many phones as calls are registered first.

@@ -52,10 +52,14 @@ class ServerParameters(Parameters):
     host_weight: int | None = None
     """Of the CPU group of the host side, as of cgroup v2, where 100 is usual; None: it is in no group of its own."""
 
+    appliances: int = 1
+    """How many of it are on the same host, each in a guest of its own with a load of its own."""
+
     @property
     def is_usual(self) -> bool:
-        """Whether it is the server that everything else is said of: one virtual CPU, and no users or group of ours."""
-        return (self.cpus, self.registered, self.host_weight) == (1, 0, None)
+        """Whether it is the server that everything else is said of: alone, one virtual CPU, and no users or group of
+        ours."""
+        return (self.cpus, self.registered, self.host_weight, self.appliances) == (1, 0, None, 1)
 
     @property
     def hosts_needed(self) -> int:
@@ -67,5 +71,6 @@ class ServerParameters(Parameters):
     def suits(self, traits: "PlatformTraits") -> bool:
         """Tell whether it can be had on a platform: without a guest there is nothing to protect, to size or to weigh
         against."""
-        natively = ("off", "together", 1, None)
-        return not traits.is_native or (self.mode, self.roles, self.cpus, self.host_weight) == natively
+        natively = ("off", "together", 1, None, 1)
+        own = (self.mode, self.roles, self.cpus, self.host_weight, self.appliances)
+        return not traits.is_native or own == natively

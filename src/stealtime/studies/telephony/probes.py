@@ -11,7 +11,13 @@ from stealtime.campaigns.probe import Driver, Percentiles, Probe, ProbeCells
 from stealtime.hosts.host import FaultKind
 from stealtime.lab.platforms.share import MAXIMUM_WEIGHT, MINIMUM_WEIGHT
 from stealtime.studies.telephony.calls.plan import CALLS_MAX
-from stealtime.studies.telephony.lengths import FIRST_STAGE_CALL, GENERATORS_MAX, REGISTERED_MAX, STREAMS_OF_A_CALL
+from stealtime.studies.telephony.lengths import (
+    APPLIANCES_MAX,
+    FIRST_STAGE_CALL,
+    GENERATORS_MAX,
+    REGISTERED_MAX,
+    STREAMS_OF_A_CALL,
+)
 from stealtime.studies.telephony.loads import (
     CallFailoverParameters,
     CallParameters,
@@ -55,6 +61,7 @@ Faults = list[FaultKind]
 Generators = Annotated[int, Field(ge=1, le=GENERATORS_MAX)]
 Cpus = Annotated[int, Field(ge=1, le=8)]
 """As many as a protected machine may have (``protect.vm_file``)."""
+Appliances = Annotated[int, Field(ge=1, le=APPLIANCES_MAX)]
 Weight = Annotated[int, Field(ge=MINIMUM_WEIGHT, le=MAXIMUM_WEIGHT)]
 
 
@@ -76,7 +83,7 @@ ROLES_ONLY: Mapping[str, tuple[Roles, ...]] = {"net+no-net": ("apart", "hosts"),
 """The modes that there are only with some of these roles."""
 
 
-_OF_SERVERS = ("mode", "interval_ns", "advertisement_ns", "roles", "cpus", "registered", "host_weight")
+_OF_SERVERS = ("mode", "interval_ns", "advertisement_ns", "roles", "cpus", "registered", "host_weight", "appliances")
 """The fields that tell servers apart, by their names in any of these tables."""
 
 
@@ -136,9 +143,10 @@ class ServerCells(ProbeCells):
         """
         advertisements_ns = getattr(self, "advertisement_ns", [DEFAULT_ADVERTISEMENT_NS])
         registered, weights = getattr(self, "registered", [0]), getattr(self, "host_weight", []) or [None]
+        appliances = getattr(self, "appliances", [1])
         others = [
-            dict(zip(("cpus", "registered", "host_weight"), values, strict=True))
-            for values in product(self.cpus, registered, weights)
+            dict(zip(("cpus", "registered", "host_weight", "appliances"), values, strict=True))
+            for values in product(self.cpus, registered, weights, appliances)
         ]
         sets: list[dict[str, Any]] = []
         for roles, mode in product(getattr(self, "roles", ["together"]), self.mode):
@@ -150,6 +158,17 @@ class ServerCells(ProbeCells):
                 for interval_ns, other in product(times_ns, others)
             ]
         return sets
+
+    @model_validator(mode="after")
+    def _appliances_are_plain(self) -> Self:
+        most = max(getattr(self, "appliances", [1]))
+        if most > 1 and "replicated" in self.mode:
+            raise ValueError(f"{most} appliances on one host are not possible in the mode 'replicated', which has two")
+        if most > 1 and (users := max(getattr(self, "registered", [0]))):
+            raise ValueError(
+                f"{users} users before the load are known to one appliance only, and {most} were asked for"
+            )
+        return self
 
     def loads(self) -> list[dict[str, Any]]:
         """Give every combination of what is asked of a server."""
@@ -174,6 +193,9 @@ class RegistrationRateCells(ServerCells):
     mode: list[ModeName] = Field(default=["off"], min_length=1)
     """How the server's guest is protected; natively only ``off`` is measured. ``replicated``: two guests that are not
     protected and tell each other what they know."""
+    appliances: list[Appliances] = Field(default=[1], min_length=1)
+    """How many of it are on the same host, each in a guest of its own; all have the same standby. The rate is that of
+    all together."""
 
 
 class SessionRateCells(ServerCells):
@@ -223,6 +245,8 @@ class RegisterCells(_RateOrShare):
     """As of ``registration-rate``."""
     mode: list[ModeName] = Field(default=["off", "net"], min_length=1)
     """As of ``registration-rate``."""
+    appliances: list[Appliances] = Field(default=[1], min_length=1)
+    """As of ``registration-rate``, but each has the load for itself: of two at 100 a second 200 register."""
     registered: list[RegisteredUsers] = Field(default=[0], min_length=1)
     """How many users the server knows before the load: they register as fast as it takes them, once it answers."""
     host_weight: list[Weight] = Field(default=[])
@@ -385,6 +409,9 @@ class CallCells(_CallCells):
     """As of ``register``."""
     host_weight: list[Weight] = Field(default=[])
     """As of ``register``."""
+    while_borne: bool = False
+    """Whether a number of streams is tried only as long as the same server has not lost more than 3 % of the voice of
+    fewer: so a sweep ends at the machine's limit, and what is not tried says so."""
 
 
 class CallFailoverCells(_CallCells):

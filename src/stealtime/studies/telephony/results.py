@@ -8,6 +8,7 @@ from pydantic import ConfigDict
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.store.results import Result
 from stealtime.studies.telephony.generators.limit import Limit
+from stealtime.studies.telephony.generators.work import StandbyUse, Work
 from stealtime.studies.telephony.parameters import SessionVictim, StageVictim, Victim
 from stealtime.vocabulary.readings import Model
 
@@ -78,9 +79,9 @@ class Registrations(_Stored):
 
     kind: Literal["registrations"] = "registrations"
     rate_per_s: float
-    """That was wanted."""
+    """That was wanted of each appliance."""
     offered_per_s: float
-    """That SIPp sent."""
+    """That SIPp sent, to all appliances together."""
     saturation_per_s: float | None
     """The registration rate of the unprotected server over this transport, where the load is a share of it."""
     saturation_unbounded_because: str | None = None
@@ -106,6 +107,10 @@ class Registrations(_Stored):
     """Of the guest, while phones registered; None without protection, and in older runs."""
     weighed: str | None = None
     """What of the host side was in a CPU group of its own; None where it was in none."""
+    work: Work | None = None
+    """What the servers did in that time; None where it could not be counted, and in older runs."""
+    standby: StandbyUse | None = None
+    """What the host that backs them had to give; None without protection, and in older runs."""
 
 
 class AnswersOverTime(Model):

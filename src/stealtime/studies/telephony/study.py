@@ -17,9 +17,11 @@ class TelephonyStudy(CatalogueStudy):
     catalogue = CATALOGUE
     answer = late("answer:answer_of")
     figures = late("figures:TelephonyFigures")
+    relate = late("analysis:relate")
     names = late("wording:names")
     notes = late("wording:notes")
-    conclusions = late("wording:conclusions")
+    more_tables = late("rows:tables")
+    conclusions = late("rows:conclusions")
     pictures = late("page.pictures:pictures")
 
 

@@ -1,7 +1,6 @@
 """How the trials of each probe are carried out with a server that answers; called by :mod:`.driver`."""
 
 import itertools
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from stealtime.campaigns.planned import PlannedCell
-from stealtime.hosts.checkpoints import checkpoints_of
+from stealtime.hosts.checkpoints import checkpoints_of, within
 from stealtime.store.model import Cell
 from stealtime.store.results import Result
 from stealtime.studies.telephony.calls.fronted import stage_plan
@@ -20,6 +19,7 @@ from stealtime.studies.telephony.calls.sessions import attempt_sessions
 from stealtime.studies.telephony.calls.stage_results import TwoStageCallFailover
 from stealtime.studies.telephony.calls.stage_trials import fail_over_stage_calls
 from stealtime.studies.telephony.calls.trials import call, call_failover
+from stealtime.studies.telephony.generators.work import StandbyUse
 from stealtime.studies.telephony.loads import (
     CallFailoverParameters,
     CallParameters,
@@ -145,18 +145,18 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
     """Have phones register at a rate."""
     wanted = RegisterParameters.of(cell.cell)
     rate, saturation = _rate(server, cell.cell)
-    duration_s = cell.duration_ns / 1e9
+    duration_s, appliances = cell.duration_ns / 1e9, wanted.appliances
     load = Load(
         transport=wanted.transport,
-        rate_per_s=rate,
-        count=max(10, round(rate * duration_s)),
+        rate_per_s=appliances * rate,
+        count=appliances * max(10, round(rate * duration_s)),
         auth=wanted.auth,
         generators=wanted.generators,
     )
     with steady(server.place) as members:
-        from_ns = time.monotonic_ns()
         registered, used, elapsed_ns = run_load(server.place, load, folder / "load")
-        epochs = server.place.epochs_since(members, from_ns)
+        epochs = [within(rows, elapsed_ns) for rows in server.place.epochs_since(members, registered.begun_ns)]
+        memory = server.place.standby_memory()
     times = registered.response_ns
     return Registrations(
         rate_per_s=rate,
@@ -175,6 +175,8 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
         server_cpu_ns=used.server_ns,
         host_cpu_ns=used.host_ns,
         checkpoints=checkpoints_of(epochs, elapsed_ns),
+        work=registered.work,
+        standby=StandbyUse.of(used.standby_ns, memory),
     )
 
 

@@ -22,7 +22,7 @@ _VICTIMS = {
 }
 """What is lost, where that is not the host of one server."""
 _ROLES = {"apart": ", media apart", "hosts": ", media on another host"}
-_TRANSPORTS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
+TRANSPORT_WORDS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
 _SEVERAL = (
     "Two stages: silence is that of the users of the primary whose host died, the others are the users of all other "
     "primaries, before and after the fault. Late: acknowledged after 500 ms or more; over UDP a phone has sent again "
@@ -46,6 +46,20 @@ _STATE = (
 _WEIGHT = (
     "Host weight: that of the CPU group of the host side (members, daemons, QEMU but for its vCPU threads), where 100 "
     "is as much as any other group or task of the usual priority has."
+)
+_APPLIANCES = (
+    "Appliances: so many servers on one host, each in a guest of its own; a load of registrations is that of each, "
+    "a rate that was searched that of all together, as are all CPU times and counts."
+)
+_BACKING = (
+    "What the host that backs servers has to give is a part of the host side: CPU of one, and memory when the load was "
+    "over, that of the guests and all else."
+)
+_COSTS = (
+    "Costs are those of one server alone, fitted so that CPU times are sums of them, with their range over all fits "
+    "that leave out a cell. A cell is predicted by the others' costs, several appliances by the load alone: predicted, "
+    "measured (error). What a host bears uses up the virtual CPUs of its guests (vCPU) or all CPUs of the machine "
+    "(CPUs); the range is that of the worst error of any cell that was held out."
 )
 _STANDBY = (
     "Its standby: the host that backs the server is lost, and the server runs on without protection. To alone: until "
@@ -123,8 +137,10 @@ def server_words(cell: TelephonyFigures) -> str:
 
 def _size_words(cell: TelephonyFigures) -> str:
     """Say of a server that is not the usual one how large it is, and how its host side is weighed."""
-    cpus, registered, weight = (cell.parameters.get(name) for name in ("cpus", "registered", "host_weight"))
+    names = ("appliances", "cpus", "registered", "host_weight")
+    appliances, cpus, registered, weight = (cell.parameters.get(name) for name in names)
     words = [
+        f"{appliances} appliances" if isinstance(appliances, int) else "",
         f"{cpus} vCPUs" if isinstance(cpus, int) else "",
         f"{registered:,} users" if isinstance(registered, int) else "",
         f"host weight {weight}" if isinstance(weight, int) else "",
@@ -137,7 +153,7 @@ def is_over_udp(cell: TelephonyFigures) -> bool:
 
 
 def transport_words(cell: TelephonyFigures) -> str:
-    over = _TRANSPORTS.get(str(cell.parameters.get("transport")), "")
+    over = TRANSPORT_WORDS.get(str(cell.parameters.get("transport")), "")
     return ", ".join(filter(None, (over, authentication_words(cell))))
 
 
@@ -197,6 +213,12 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
         lines.append(_GENERATORS)
     if any("registered" in cell.parameters for cell in cells):
         lines.append(_STATE)
+    if any(cell.cost is not None and cell.cost.parts for cell in cells):
+        lines.append(_COSTS)
+    if any("appliances" in cell.parameters for cell in cells):
+        lines.append(_APPLIANCES)
+    if any(cell.figure("standby_memory_bytes").p50 is not None for cell in cells):
+        lines.append(_BACKING)
     if any("host_weight" in cell.parameters for cell in cells):
         lines.append(_WEIGHT)
     if any("primaries" in cell.parameters for cell in cells):

@@ -12,6 +12,7 @@ from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relays import Destinations
 from stealtime.studies.telephony.calls.results import Dialogues, HostOfCalls, Voice
 from stealtime.studies.telephony.calls.voice import LEAD_S, VoiceOfCalls
+from stealtime.studies.telephony.generators.work import StandbyUse, Work
 from stealtime.studies.telephony.lengths import BEGUN_PER_S
 from stealtime.studies.telephony.place.model import HostUse, Place
 
@@ -38,6 +39,10 @@ class Measured:
     """Meanwhile; None also where something else went on in between."""
     hosts: list[HostOfCalls]
     """What each host used, by what ran there at first."""
+    work: Work | None = None
+    """Meanwhile."""
+    standby: StandbyUse | None = None
+    """Meanwhile; None where something else went on in between."""
 
 
 def make_calls(
@@ -69,7 +74,7 @@ def make_calls(
         signalling.register()
         destinations = signalling.call(hold_s).destinations(plan, place.media_address)
         with VoiceOfCalls(client, redirect(destinations) if redirect else destinations, voice_s, folder) as voice:
-            members, hosts_before = place.members(), place.use_by_host()
+            members, hosts_before, passed = place.members(), place.use_by_host(), client.traffic()
             before, began_ns = place.cpu_times(), time.monotonic_ns()
             if meanwhile is not None:
                 meanwhile()
@@ -77,11 +82,24 @@ def make_calls(
             last_word_ns = time.monotonic_ns()
             used, elapsed_ns = place.cpu_times().since(before), time.monotonic_ns() - began_ns
             hosts = hosts_of(hosts_before, place.use_by_host())
+            passes = client.traffic()
+            traffic = None if passes is None or passed is None else passes.since(passed)
             # After a fault these members are not there any more.
             epochs = place.epochs_since(members, began_ns) if meanwhile is None else []
+            memory = place.standby_memory() if meanwhile is None else None
             heard = voice.end()
         signalling.refuse_hung_up_before(last_word_ns)
-        return Measured(signalling.end(), heard, used, elapsed_ns, checkpoints_of(epochs, elapsed_ns), hosts)
+        return Measured(
+            dialogues=signalling.end(),
+            voice=heard,
+            used=used,
+            elapsed_ns=elapsed_ns,
+            checkpoints=checkpoints_of(epochs, elapsed_ns),
+            # No call begins or ends meanwhile, so no connection is opened.
+            work=Work.of(traffic, 0),
+            hosts=hosts,
+            standby=StandbyUse.of(used.standby_ns, memory) if meanwhile is None else None,
+        )
 
 
 def hold_of(plan: CallPlan, voice_s: float, answer_s: float) -> float:

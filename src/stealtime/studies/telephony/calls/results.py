@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.store.results import Result
 from stealtime.studies.telephony.appliance.root import Role
+from stealtime.studies.telephony.generators.work import StandbyUse, Work
 from stealtime.studies.telephony.parameters import CallVictim
 from stealtime.vocabulary.readings import Model
 
@@ -196,7 +197,9 @@ class Calls(_WithCalls):
     hosts: list[HostOfCalls] = Field(default=[])
     """Each that kept guests; none natively, and in older runs."""
     weighed: str | None = None
-    """As of :class:`stealtime.studies.telephony.results.Registrations`."""
+    """As of :class:`stealtime.studies.telephony.results.Registrations`, like all that follows."""
+    work: Work | None = None
+    standby: StandbyUse | None = None
 
 
 class Moment(Model):

@@ -54,6 +54,8 @@ def call(place: Place, plan: CallPlan, voice_s: float, folder: Path) -> Calls:
         elapsed_ns=measured.elapsed_ns,
         checkpoints=measured.checkpoints,
         hosts=measured.hosts,
+        work=measured.work,
+        standby=measured.standby,
     )
 
 

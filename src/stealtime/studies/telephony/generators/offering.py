@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stealtime.hosts.drops import Drops, read_drops
+from stealtime.hosts.frame_counters import Traffic
 from stealtime.hosts.host import CpuTimes
 from stealtime.studies.telephony.generators.evidence import Offering, Sends, evidence_of
 from stealtime.studies.telephony.generators.judgement import judge
 from stealtime.studies.telephony.generators.limit import Limit
+from stealtime.studies.telephony.generators.work import Work
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 from stealtime.studies.telephony.sipp.program import Finished, Sipp, SippOrder, SippUse, start_sipp
@@ -26,8 +28,17 @@ class Offered:
     used: CpuTimes
     """By the server and its host."""
     elapsed_ns: int
+    begun_ns: int
+    """Of our monotonic clock."""
     drops: Drops
     server_cpus: int
+    traffic: Traffic | None = None
+    """Of the phones' link; None where others use it, too."""
+
+    @property
+    def work(self) -> Work | None:
+        """What the servers did of it."""
+        return Work.of(self.traffic, self.drops.connections_opened, [one.use for one in self.each])
 
     @property
     def counts(self) -> SippCounts:
@@ -85,7 +96,8 @@ def offer(place: Place, orders: Sequence[SippOrder], folder: Path) -> Offered:
     Raises:
         StealtimeError: One of them fails.
     """
-    lost, before, begin_ns = read_drops(place.client), place.cpu_times(), time.monotonic_ns()
+    lost, passed = read_drops(place.client), place.client.traffic()
+    before, begin_ns = place.cpu_times(), time.monotonic_ns()
     running: list[Sipp] = []
     try:
         for number, order in enumerate(orders):
@@ -95,4 +107,8 @@ def offer(place: Place, orders: Sequence[SippOrder], folder: Path) -> Offered:
         for sipp in running:
             sipp.end()
     used, elapsed_ns = place.cpu_times().since(before), time.monotonic_ns() - begin_ns
-    return Offered(tuple(orders), each, used, elapsed_ns, read_drops(place.client).since(lost), place.cpus)
+    passes = place.client.traffic()
+    traffic = None if passes is None or passed is None else passes.since(passed)
+    return Offered(
+        tuple(orders), each, used, elapsed_ns, begin_ns, read_drops(place.client).since(lost), place.cpus, traffic
+    )

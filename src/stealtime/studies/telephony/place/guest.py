@@ -10,6 +10,7 @@ from typing import Any
 from stealtime.hosts.guest import Fault, Guest, lose_host
 from stealtime.hosts.host import CpuTimes, FaultKind, NotProtectedError
 from stealtime.hosts.standby_loss import Lapse, StandbyLoss, lapse_after, lose_standby
+from stealtime.hosts.standby_memory import StandbyMemory
 from stealtime.hosts.testbed import Testbed
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
@@ -83,6 +84,9 @@ class GuestsPlace:
         for member in self.members():
             runs[member.host].append(self._roles.get(member.vm, "both"))
         return {host: HostUse(tuple(runs[host]), used) for host, used in times.items()}
+
+    def standby_memory(self) -> StandbyMemory | None:
+        return self.testbed.standby_memory()
 
     def stop(self) -> None:
         """End all that runs on the hosts, and have the usual two receive machines again."""
@@ -186,6 +190,11 @@ class GuestPlace(GuestsPlace):
         self._roles = {
             guest.name: configuration.role for guest, configuration in zip(self.guests, configurations, strict=True)
         }
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Give its only one, as long as it is one appliance."""
+        return (self.address,)
 
     @property
     def signalling(self) -> Guest:

@@ -7,6 +7,7 @@ from typing import Protocol
 from stealtime.hosts.client import Client
 from stealtime.hosts.guest import Fault
 from stealtime.hosts.host import CpuTimes, FaultKind
+from stealtime.hosts.standby_memory import StandbyMemory
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.parameters import Mode
@@ -46,6 +47,12 @@ class Place(Protocol):
     @property
     def address(self) -> str:
         """Where SIP is spoken, an IPv4 address."""
+        ...
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Where SIP is spoken by each of several appliances, which know nothing of each other; the first is
+        ``address``."""
         ...
 
     @property
@@ -109,6 +116,9 @@ class Place(Protocol):
 
     def use_by_host(self) -> Mapping[str, HostUse]:
         """Read the same of each host that keeps its guests, by the host's name; natively there are none."""
+
+    def standby_memory(self) -> StandbyMemory | None:
+        """Read what the host that backs it has of it in memory; None where none does, or does not say."""
         ...
 
     def lose_host(self, kind: FaultKind = "killed") -> Fault:

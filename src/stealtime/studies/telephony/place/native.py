@@ -46,6 +46,7 @@ class NativePlace:
         self.cpus = len(os.sched_getaffinity(0))
         self.client: Client = LaboratoryClient(laboratory)
         self.address = self.media_address = GUEST_ADDRESS
+        self.addresses = (GUEST_ADDRESS,)
         usual = ServerConfiguration(role="both", address=GUEST_ADDRESS, shared_memory_bytes=_SHARED_MEMORY_BYTES)
         start = functools.partial(laboratory.start, _HOST)
         self._server = NativeServer(start, _HOST, laboratory.folder, configuration or usual)
@@ -81,6 +82,9 @@ class NativePlace:
     def use_by_host(self) -> dict[str, HostUse]:
         """Give none: no host keeps a guest of it."""
         return {}
+
+    def standby_memory(self) -> None:
+        """Give None: nothing stands by."""
 
     def lose_host(self, _kind: FaultKind = "killed") -> Fault:
         """Refuse: nobody would take it over."""

@@ -65,6 +65,7 @@ class ReplicatedPlace(GuestsPlace):
     ) -> None:
         super().__init__(testbed, "replicated", cpus_of_each=size.cpus)
         self.address = self.media_address = testbed.address(_SHARED)
+        self.addresses = (self.address,)
         self._store_at = store
         self._size = size
         self._store: psutil.Popen | None = None
@@ -104,7 +105,7 @@ class ReplicatedPlace(GuestsPlace):
         """Read what the vCPUs of both guests and the store have used, and the rest of QEMU and members."""
         used = super().cpu_times()
         store_ns = 0 if self._store is None else sum(thread_times_ns(self._store.pid))
-        return CpuTimes(used.server_ns + store_ns, used.host_ns)
+        return CpuTimes(used.server_ns + store_ns, used.host_ns, used.standby_ns)
 
     def lose_host(self, kind: FaultKind = "killed") -> Fault:
         """Kill the machine that has the shared address, by SIGKILL; give the times when its address is the other's.

@@ -79,6 +79,11 @@ class TwoStagePlace(GuestsPlace):
         return next(iter(self.fronts.addresses.values()))
 
     @property
+    def addresses(self) -> Sequence[str]:
+        """Give that one."""
+        return (self.address,)
+
+    @property
     def media_address(self) -> str:
         """Where the first primary relays media: each relays those of its own calls."""
         return self.testbed.address(0)

@@ -11,6 +11,7 @@ from stealtime.studies.telephony.appliance.configuration import AUTHENTICATED_DO
 from stealtime.studies.telephony.generators.evidence import Exchange, Offering
 from stealtime.studies.telephony.generators.limit import Limit
 from stealtime.studies.telephony.generators.offering import Offered, offer
+from stealtime.studies.telephony.generators.work import Work
 from stealtime.studies.telephony.lengths import ANSWERED_BY_NS
 from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.place.model import Place
@@ -77,6 +78,10 @@ class Registered:
     """What SIPp saw, or several saw that offered the load together."""
     limit: Limit | None = None
     """What kept the load from being borne; None where nobody looked."""
+    work: Work | None = None
+    """What the servers did; None where nobody counted."""
+    begun_ns: int = 0
+    """When the load began to be offered, where CPU times were read."""
 
     @property
     def response_ns(self) -> list[int]:
@@ -134,17 +139,27 @@ def finish_load(sipp: Sipp) -> Registered:
 def run_load(place: Place, load: Load, folder: Path) -> tuple[Registered, CpuTimes, int]:
     """Have phones register; give what came of it, the CPU time of the server and its host, and how long it took in ns.
 
-    The time that SIPp waits for late answers is in it only as long as there are any.
+    Of several appliances each has its own phones, and its own generators. The time that SIPp waits for late answers is
+    in it only as long as there are any.
 
     Raises:
         StealtimeError: As :func:`finish_load`.
     """
-    dealt = [load.users[number :: load.generators] for number in range(load.generators)]
-    orders = [registering(load, place.address, users) for users in dealt if users]
+    generators = load.generators * len(place.addresses)
+    dealt = [load.users[number::generators] for number in range(generators)]
+    orders = [
+        registering(load, place.addresses[number % len(place.addresses)], users)
+        for number, users in enumerate(dealt)
+        if users
+    ]
     offered = offer(place, orders, folder)
     registered = _registered(offered)
     limit = offered.limit_of(_offering(load, registered, offered))
-    return replace(registered, limit=limit), offered.used, offered.elapsed_ns
+    return (
+        replace(registered, limit=limit, work=offered.work, begun_ns=offered.begun_ns),
+        offered.used,
+        offered.elapsed_ns,
+    )
 
 
 def attempt_rate(place: Place, load: Load, try_s: float, folder: Path) -> Attempt:

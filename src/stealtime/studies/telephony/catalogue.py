@@ -73,6 +73,21 @@ def _victim(*victims: str) -> Callable[[Any], bool]:
     return lambda cell: cell.parameters.get("victim", "primary") in victims
 
 
+def _to_running(result: Any) -> float | None:
+    """Take the time until the guest ran again; None where it ran on."""
+    return None if result.running_ns is None else float(result.running_ns - result.fault_ns)
+
+
+def _transcoded(name: str) -> Callable[[Any], float | None]:
+    """Take what tells of voice that was transcoded; None where it was passed on."""
+    return lambda result: None if result.voice.transcoded is None else getattr(result.voice.transcoded, name)
+
+
+def _media(*kinds: str) -> Callable[[Any], bool]:
+    """Tell of a cell whether the server does one of these with voice; to pass it on is told by leaving it out."""
+    return lambda cell: cell.parameters.get("media", "relay") in kinds
+
+
 def _setup(result: Any) -> float | None:
     spread: Spread | None = result.dialogues.answer_ns
     return None if spread is None else spread.median
@@ -170,6 +185,14 @@ _CALL_COUNTS = counts(
     retransmissions=lambda result: result.dialogues.retransmissions + result.dialogues.callee_retransmissions,
     connections_lost=lambda result: result.dialogues.connections_lost,
 )
+_TRANSCODING = {
+    "tones_judged": Figure("judged by their tone", _transcoded("judged"), combine="sum"),
+    "tones_right": Figure("right", _transcoded("right"), combine="sum"),
+    "passed_on": Figure("not transcoded", _transcoded("passed_on"), combine="sum"),
+    "source_changes": Figure("new source numbers", _transcoded("source_changes"), combine="sum"),
+    "renumbered": Figure("numbered anew", _transcoded("renumbered"), combine="sum"),
+}
+"""Packets of voice that the server puts into another codec, and what would tell that it had begun anew."""
 
 
 def _voice_invalid(result: Any) -> Sequence[str]:
@@ -296,6 +319,14 @@ CATALOGUE = Catalogue(
                 "mos": _MOS,
                 "setup_ns": Figure("INVITE to 200", _setup),
                 **_CPU,
+                "server_cpu_stream_percent": Figure(
+                    "server, each stream",
+                    _share(
+                        lambda result: 100.0 * result.server_cpu_ns,
+                        lambda result: result.elapsed_ns * result.voice.streams,
+                    ),
+                ),
+                **_TRANSCODING,
                 **_CHECKPOINTS,
                 **_CALL_COUNTS,
                 **counts("retries"),
@@ -306,10 +337,13 @@ CATALOGUE = Catalogue(
             CallFailover,
             {
                 "gap_ns": Figure("no voice"),
-                "fault_to_running_ns": Figure("to running", lambda result: float(result.running_ns - result.fault_ns)),
+                "fault_to_running_ns": Figure("to running", _to_running),
+                **_WITHOUT_STANDBY,
+                "voice_silence_ns": Figure("longest silence", lambda result: result.voice.silence_ns),
                 "calls_kept_percent": _CALLS_KEPT,
                 "loss_percent": _LOSS,
                 "mos": _MOS,
+                **_TRANSCODING,
                 **_CALL_COUNTS,
                 **counts(
                     registrations_acknowledged=lambda result: result.registrations.acknowledged,
@@ -425,12 +459,31 @@ CATALOGUE = Catalogue(
         ),
         FigureTable(
             "Calls: signalling and cost",
-            ("setup_ns", "server_cpu_percent", "host_cpu_percent", "begun", "answered", "ended", "retransmissions"),
+            (
+                *("setup_ns", "server_cpu_percent", "server_cpu_stream_percent", "host_cpu_percent"),
+                *("begun", "answered", "ended", "retransmissions"),
+            ),
+        ),
+        FigureTable(
+            "Calls whose voice is put into another codec: what came of it",
+            ("tones_judged", "tones_right", "passed_on", "source_changes", "renumbered", "packets", "packets_lost"),
+            short=("tones_judged", "tones_right", "source_changes", "renumbered"),
+            of=_media("transcoding"),
         ),
         FigureTable(
             "When the server's host dies under calls: the voice",
             ("gap_ns", "fault_to_running_ns", "loss_percent", "mos", "packets", "packets_lost"),
             short=("gap_ns", "fault_to_running_ns", "loss_percent", "mos"),
+            of=_victim("primary"),
+        ),
+        FigureTable(
+            "When the host that backs the server is lost under calls",
+            (
+                *("voice_silence_ns", "fault_to_alone_ns", "unprotected_ns", "back_to_protected_ns", "loss_percent"),
+                *("packets_late", "calls_kept_percent", "registrations_acknowledged", "registrations_lost"),
+            ),
+            short=("voice_silence_ns", "unprotected_ns", "loss_percent", "calls_kept_percent"),
+            of=_victim("standby"),
         ),
         FigureTable(
             "When the server's host dies under calls: the signalling",
@@ -439,6 +492,7 @@ CATALOGUE = Catalogue(
                 *("retransmissions", "connections_lost", "registrations_acknowledged", "registrations_lost"),
             ),
             short=("calls_kept_percent", "registrations_acknowledged", "registrations_lost"),
+            of=_victim("primary"),
         ),
     ),
 )

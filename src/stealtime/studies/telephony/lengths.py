@@ -15,3 +15,6 @@ ANSWERED_BY_NS = 500_000_000
 """RFC 3261, T1: after so long a client sends again over UDP."""
 GENERATORS_MAX = 8
 """SIPps that offer a load together: callers have a port each, from theirs up to that of phones."""
+VOICE_WITHOUT_STANDBY_S = 8.0
+"""Both ends of calls speak on for so long when a standby is lost and there is a host for the next one: by then the
+server is protected again, as a rule (3 to 6 s were seen)."""

@@ -11,6 +11,7 @@ from stealtime.report.catalogue.failovers import limits_of_failovers
 from stealtime.studies.telephony.calls.recommendation import rule
 from stealtime.studies.telephony.calls.results import CallFailover, Calls
 from stealtime.studies.telephony.generators.limit import OFFERED_SHARE_MIN
+from stealtime.studies.telephony.lengths import VOICE_WITHOUT_STANDBY_S
 from stealtime.studies.telephony.results import (
     EstablishmentRate,
     RegistrationFailover,
@@ -206,10 +207,16 @@ def _of_calls_failing_over(results: Sequence[CallFailover]) -> Iterator[str]:
             f"{lost} of {acknowledged} registrations that were acknowledged meanwhile were lost with their host"
             f"{_in_times(losing, results)}"
         )
-    if unknown := [one for one in results if one.gap_ns is None]:
+    if unknown := [one for one in results if one.victim == "primary" and one.gap_ns is None]:
         yield (
             f"the longest silence was not at the fault{_in_times(unknown, results)}: "
             "the gap of the voice is not known there"
+        )
+    without = [one.unprotected for one in results if one.unprotected is not None]
+    if ended := [one for one in without if one.back_to_protected_ns > VOICE_WITHOUT_STANDBY_S * 1e9]:
+        yield (
+            f"all had been said before the server was protected again{_in_times(ended, results)}: what its next "
+            "standby's first copy does to voice is known in part only"
         )
 
 

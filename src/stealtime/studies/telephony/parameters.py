@@ -13,6 +13,8 @@ Mode = Literal["off", "no-net", "net", "net+bypass", "net+no-net", "replicated"]
 """How the guest is protected; natively only ``off``. ``net+no-net``: that of signalling in net, that of media in
 no-net. ``replicated``: two guests that are not protected, beside each other."""
 Roles = Literal["together", "apart"]
+Media = Literal["relay", "transcoding"]
+"""What the server does with voice: passes it on, or puts it into another codec for the phone, and back."""
 Victim = Literal["primary", "standby"]
 """Which host of a server is lost: where it runs, or the one that backs it."""
 StageVictim = Literal["primary", "all-primaries", "front"]

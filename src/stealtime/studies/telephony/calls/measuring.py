@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stealtime.hosts.checkpoints import Checkpoints, checkpoints_of
+from stealtime.hosts.client import Client
 from stealtime.hosts.host import CpuTimes
 from stealtime.studies.telephony.calls.dialogues import CallSignalling
 from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relays import Destinations
 from stealtime.studies.telephony.calls.results import Dialogues, Voice
+from stealtime.studies.telephony.calls.transcoding.voice import VoiceInTwoCodecs
 from stealtime.studies.telephony.calls.voice import LEAD_S, VoiceOfCalls
 from stealtime.studies.telephony.lengths import BEGUN_PER_S
 from stealtime.studies.telephony.place.model import Place
@@ -66,7 +68,8 @@ def make_calls(
     with CallSignalling(client, place.address, plan, folder) as signalling:
         signalling.register()
         destinations = signalling.call(hold_s).destinations(plan, place.media_address)
-        with VoiceOfCalls(client, redirect(destinations) if redirect else destinations, voice_s, folder) as voice:
+        to = redirect(destinations) if redirect else destinations
+        with _voice(client, plan, to, voice_s, folder) as voice:
             members, before, began_ns = place.members(), place.cpu_times(), time.monotonic_ns()
             if meanwhile is not None:
                 meanwhile()
@@ -78,3 +81,12 @@ def make_calls(
             heard = voice.end()
         signalling.refuse_hung_up_before(last_word_ns)
         return Measured(signalling.end(), heard, used, elapsed_ns, checkpoints_of(epochs, elapsed_ns))
+
+
+def _voice(
+    client: Client, plan: CallPlan, destinations: Destinations, voice_s: float, folder: Path
+) -> VoiceOfCalls | VoiceInTwoCodecs:
+    """Have both ends of all calls speak: marked packets where the server passes them on, else what survives it."""
+    if plan.media == "transcoding":
+        return VoiceInTwoCodecs(client, plan, destinations, voice_s, folder)
+    return VoiceOfCalls(client, destinations, voice_s, folder)

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from stealtime.studies.telephony.calls.transcoding.codecs import G722, PCMU, Codec
 from stealtime.studies.telephony.lengths import STREAMS_OF_A_CALL
-from stealtime.studies.telephony.parameters import Transport
+from stealtime.studies.telephony.parameters import Media, Transport
 from stealtime.vocabulary.errors import UsageError
 
 CALLS_MAX = 2000
@@ -25,13 +26,15 @@ class CallPlan:
     calls: int
     transport: Transport = "udp"
     """How callers reach the server. It reaches all phones over UDP, or over one connection."""
+    media: Media = "relay"
+    """Whether phones speak another codec than callers."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.calls <= CALLS_MAX:
             raise UsageError(f"{self.calls} calls cannot be made", hint=f"from 1 to {CALLS_MAX} are possible")
 
     @classmethod
-    def of_streams(cls, streams: int, transport: Transport = "udp") -> "CallPlan":
+    def of_streams(cls, streams: int, transport: Transport = "udp", media: Media = "relay") -> "CallPlan":
         """Give the calls in which so many streams, one way each, pass the relay.
 
         Raises:
@@ -41,7 +44,12 @@ class CallPlan:
             raise UsageError(
                 f"{streams} streams are no whole calls", hint=f"a call has {STREAMS_OF_A_CALL}, one each way"
             )
-        return cls(streams // STREAMS_OF_A_CALL, transport)
+        return cls(streams // STREAMS_OF_A_CALL, transport, media)
+
+    @property
+    def phones_codec(self) -> Codec:
+        """Give what phones speak; callers always speak PCMU."""
+        return G722 if self.media == "transcoding" else PCMU
 
     @property
     def caller_ports(self) -> list[int]:

@@ -18,7 +18,7 @@ from stealtime.studies.telephony.calls.transcoding.melody import (
     packets,
     tones,
 )
-from stealtime.studies.telephony.calls.transcoding.talking import PACKET_NS, due, name_of
+from stealtime.studies.telephony.calls.transcoding.talking import BEYOND, PACKET_NS, due, name_of
 
 _MS = 1_000_000
 _BEGINS_NS = 5_000 * _MS
@@ -64,7 +64,8 @@ def _records(heard: dict[int, list[_Packet]]) -> Records:
         for one in own
     ]
     payloads = b"".join(one.payload for own in heard.values() for one in own)
-    sent_ns = [[due(_BEGINS_NS, stream, number, _STREAMS) for number in range(_PACKETS)] for stream in range(_STREAMS)]
+    said = range(_PACKETS + BEYOND)
+    sent_ns = [[due(_BEGINS_NS, stream, number, _STREAMS) for number in said] for stream in range(_STREAMS)]
     return Records(
         np.array(sent_ns, dtype=np.int64),
         np.array(rows, dtype=np.int64).reshape(-1, 6),

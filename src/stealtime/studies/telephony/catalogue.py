@@ -339,7 +339,7 @@ CATALOGUE = Catalogue(
                 "gap_ns": Figure("no voice"),
                 "fault_to_running_ns": Figure("to running", _to_running),
                 **_WITHOUT_STANDBY,
-                "voice_silence_ns": Figure("longest silence", lambda result: result.voice.silence_ns),
+                "silence_ns": Figure("longest silence", lambda result: result.voice.silence_ns),
                 "calls_kept_percent": _CALLS_KEPT,
                 "loss_percent": _LOSS,
                 "mos": _MOS,
@@ -479,10 +479,10 @@ CATALOGUE = Catalogue(
         FigureTable(
             "When the host that backs the server is lost under calls",
             (
-                *("voice_silence_ns", "fault_to_alone_ns", "unprotected_ns", "back_to_protected_ns", "loss_percent"),
+                *("silence_ns", "fault_to_alone_ns", "unprotected_ns", "back_to_protected_ns", "loss_percent"),
                 *("packets_late", "calls_kept_percent", "registrations_acknowledged", "registrations_lost"),
             ),
-            short=("voice_silence_ns", "unprotected_ns", "loss_percent", "calls_kept_percent"),
+            short=("silence_ns", "unprotected_ns", "loss_percent", "calls_kept_percent"),
             of=_victim("standby"),
         ),
         FigureTable(

@@ -19,6 +19,8 @@ from stealtime.studies.telephony.place.model import Place
 
 _BEFORE_S = LEAD_S + 0.3
 """From the last answer to the first word: both ends open their sockets."""
+_PROGRAMS_S = 3.0
+"""The same of ends that say tones: their program and what it needs take so long to begin on a busy machine."""
 _AFTER_S = 2.0
 """From the last word to the first BYE: closing reports, and the delay of a server that holds its output."""
 _ANSWER_S = 1.0
@@ -64,7 +66,8 @@ def make_calls(
     """
     client = place.client
     answer_s = _ANSWER_S if place.media_address == place.address else _ANSWER_APART_S
-    hold_s = voice_s + plan.calls / BEGUN_PER_S + answer_s + _BEFORE_S + _AFTER_S
+    before_s = _BEFORE_S + (_PROGRAMS_S if plan.media == "transcoding" else 0.0)
+    hold_s = voice_s + plan.calls / BEGUN_PER_S + answer_s + before_s + _AFTER_S
     with CallSignalling(client, place.address, plan, folder) as signalling:
         signalling.register()
         destinations = signalling.call(hold_s).destinations(plan, place.media_address)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stealtime.studies.telephony.calls.results import Direction, Spread, StreamVoice, Towards, Transcoded, Voice
 from stealtime.studies.telephony.calls.transcoding.codecs import PACKET_SAMPLES, Codec
 from stealtime.studies.telephony.calls.transcoding.melody import PACKETS_OF_MELODY, PACKETS_OF_TONE, melody, tones
-from stealtime.studies.telephony.calls.transcoding.talking import PACKET_NS, due, name_of
+from stealtime.studies.telephony.calls.transcoding.talking import BEYOND, PACKET_NS, due, name_of
 
 _LATE_NS = 60_000_000
 """Later than this a packet cannot be played, as of voice that is passed on (docs/media.md)."""
@@ -34,7 +34,8 @@ class Records:
     """What one end wrote down.
 
     Attributes:
-        sent_ns: When each packet was handed to the kernel, (streams, packets); moments are of the monotonic clock.
+        sent_ns: When each packet was handed to the kernel, (streams, packets), the last of which do not count
+            (``BEYOND``); moments are of the monotonic clock.
         rows: Stream, moment, payload type, sequence number, timestamp and source of each packet that came.
         payloads: What it held, (packets, bytes).
         begins_ns: When the first packet was due.
@@ -56,6 +57,11 @@ class Records:
         with np.load(path) as file:
             begins_ns, refused, odd, overflowed = (int(one) for one in file["counts"])
             return cls(file["sent_ns"], file["rows"], file["payloads"], begins_ns, refused, odd, overflowed)
+
+    @property
+    def packets(self) -> int:
+        """Of each stream that count."""
+        return int(self.sent_ns.shape[1]) - BEYOND
 
     @property
     def late_ns(self) -> NDArray[np.int64]:
@@ -170,7 +176,7 @@ def _direction(towards: Towards, spoken: Records, streams: list[_Stream]) -> Dir
     silences = [one.voice.silence_ns for one in streams if one.voice.silence_ns is not None]
     return Direction(
         towards=towards,
-        sent=spoken.sent_ns.size,
+        sent=len(spoken.sent_ns) * spoken.packets,
         received=sum(one.voice.received for one in streams),
         late=sum(one.voice.late for one in streams),
         delay_ns=_spread(np.concatenate([one.delays_ns for one in streams])) if streams else None,
@@ -212,8 +218,8 @@ class _Way:
             run = np.flatnonzero(rows[:, 5] == source)
             if len(run) >= _SHORTEST_RUN:
                 numbers[run] = self._placed(stream, rows[run], payloads[run], told)
-        known = (numbers >= 0) & (numbers < self.spoken.sent_ns.shape[1])
-        told.odd += int(len(rows) - known.sum())
+        known = (numbers >= 0) & (numbers < self.spoken.packets)
+        told.odd += int(len(rows) - known.sum() - (numbers >= self.spoken.packets).sum())
         if not known.any():
             return None
         return _figures(self.towards, stream, numbers[known], rows[known, 1], self.spoken)
@@ -269,7 +275,7 @@ def _figures(
     kept = np.sort(first)
     duplicated = len(numbers) - len(kept)
     numbers, at_ns = numbers[kept], at_ns[kept]
-    streams, packets = spoken.sent_ns.shape
+    streams, packets = len(spoken.sent_ns), spoken.packets
     due_ns = np.array([due(spoken.begins_ns, stream, int(one), streams) for one in numbers], dtype=np.int64)
     transit_ns = at_ns - due_ns
     fastest_ns = np.minimum.accumulate(transit_ns)

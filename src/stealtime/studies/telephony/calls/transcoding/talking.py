@@ -26,6 +26,8 @@ from stealtime.studies.telephony.calls.transcoding.melody import PACKETS_OF_MELO
 
 READY = "ready"
 PACKET_NS = 20_000_000
+BEYOND = 1
+"""Packets that each stream says after those that count: a coder holds the end of a packet until the next one comes."""
 _HEADER = struct.Struct("!BBHII")
 """RTP without extensions (RFC 3550, section 5.1)."""
 _VERSION_BITS = 0xC0
@@ -56,7 +58,7 @@ class Order:
         destinations: ``ADDRESS:PORT`` of the relay, of each call.
         codec: Its name.
         end: Its own: streams of different ends have different melodies.
-        packets: Of each stream.
+        packets: Of each stream that count.
     """
 
     address: str
@@ -133,8 +135,8 @@ class _End:
         firsts = [
             (drawn.randrange(_SEQUENCES), drawn.randrange(_NUMBERS), drawn.randrange(_NUMBERS)) for _ in range(count)
         ]
-        sent_ns, refused = np.zeros((count, order.packets), dtype=np.int64), 0
-        for number in range(order.packets):
+        sent_ns, refused = np.zeros((count, order.packets + BEYOND), dtype=np.int64), 0
+        for number in range(order.packets + BEYOND):
             for stream in range(count):
                 due_ns = due(begins_ns, stream, number, count)
                 while (left_ns := due_ns - time.monotonic_ns()) > 0:

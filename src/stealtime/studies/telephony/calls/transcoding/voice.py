@@ -95,7 +95,8 @@ class VoiceInTwoCodecs:
                 raise StealtimeError(f"the voice of the {name} did not end within {_ENDS_WITHIN_S:g} s") from None
             if code != 0:
                 raise self._failed(name, code)
-        return voice_of(*(Records.read(self._folder / f"{name}.npz") for name in self._ends), codecs=self._codecs)
+        callers, phones = (Records.read(self._folder / f"{name}.npz") for name in self._ends)
+        return voice_of(callers, phones, self._codecs)
 
     def _start(self, name: str, ports: Sequence[int], targets: Sequence[str], codec: Codec) -> psutil.Popen:
         order = Order(

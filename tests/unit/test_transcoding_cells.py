@@ -85,7 +85,9 @@ def _titles(cells: list[TelephonyFigures]) -> list[str]:
 
 
 def test_what_a_server_does_with_voice_tells_cells_apart_and_not_servers() -> None:
-    cells = CallCells(probe="call", duration_ns=10**9, mode=["net"], media=["relay", "transcoding"])
+    cells = CallCells.model_validate(
+        {"probe": "call", "duration": "1s", "mode": ["net"], "media": ["relay", "transcoding"]}
+    )
     assert [one.stored.get("media") for one in cells.parameter_sets()] == [None, "transcoding"]
     plan = CallPlan.of_streams(4, media="transcoding")
     assert (plan.phones_codec.name, plan.phones_codec.payload_type) == ("G722", 9)
@@ -107,7 +109,7 @@ def test_the_proxy_asks_for_the_other_codec_in_one_domain_alone() -> None:
 )
 def test_a_standby_that_cannot_be_lost_so_is_refused(wanted: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
-        CallFailoverCells(probe="call-failover", duration_ns=10**9, **wanted)
+        CallFailoverCells.model_validate({"probe": "call-failover", "duration": "1s", **wanted})
 
 
 def test_the_voice_of_calls_without_a_standby_takes_its_time() -> None:

@@ -211,6 +211,18 @@ def test_a_delay_of_less_than_a_melody_is_known(delay_ms: int) -> None:
     assert (delay_ns.min, delay_ns.median) == (delay_ms * _MS, delay_ms * _MS)
 
 
+def test_a_longer_delay_is_known_where_later_packets_took_less() -> None:
+    # The first 2 s of voice come together, 3 s after they began: more than a melody, and what follows takes 1 s.
+    def late(own: list[_Packet]) -> list[_Packet]:
+        return [replace(one, at_ns=max(one.at_ns, _BEGINS_NS + 3_000 * _MS)) for one in own]
+
+    voice = _voice({stream: late(_transcoded("callers", stream, G722, 1_000 * _MS)) for stream in range(_STREAMS)})
+    assert (voice.lost, _told(voice).odd, voice.invalid) == (0, 0, [])
+    delay_ns = voice.directions[0].delay_ns
+    assert delay_ns is not None
+    assert (delay_ns.min, delay_ns.max) == (1_000 * _MS, 3_000 * _MS)
+
+
 def test_voice_that_was_said_late_is_invalid_and_such_that_jitters_limited() -> None:
     callers, phones = (
         _records({stream: _transcoded(end, stream, codec) for stream in range(_STREAMS)})

@@ -7,18 +7,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
 from stealtime.hosts.client import Client
-from stealtime.studies.telephony.calls.plan import CallPlan
-from stealtime.studies.telephony.calls.relays import Destinations
 from stealtime.studies.telephony.calls.results import Voice
 from stealtime.studies.telephony.calls.transcoding import talking
 from stealtime.studies.telephony.calls.transcoding.codecs import PCMU, Codec
 from stealtime.studies.telephony.calls.transcoding.listening import Records, voice_of
 from stealtime.studies.telephony.calls.transcoding.talking import PACKET_NS, READY, Order
 from stealtime.vocabulary.errors import StealtimeError
+
+if TYPE_CHECKING:
+    from stealtime.studies.telephony.calls.plan import CallPlan
+    from stealtime.studies.telephony.calls.relays import Destinations
 
 _BEGINS_NS = 50_000_000
 """After both ends listen."""
@@ -43,7 +46,7 @@ class VoiceInTwoCodecs:
     """
 
     def __init__(
-        self, client: Client, plan: CallPlan, destinations: Destinations, duration_s: float, folder: Path
+        self, client: Client, plan: "CallPlan", destinations: "Destinations", duration_s: float, folder: Path
     ) -> None:
         self._client = client
         self._folder = folder

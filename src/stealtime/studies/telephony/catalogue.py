@@ -9,6 +9,7 @@ from typing import Any
 
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts
+from stealtime.studies.telephony.calls.declared import OF_STREAMS, OF_TRANSCODING, TRANSCODED, WITHOUT_STANDBY
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Direction, Spread, Towards
 from stealtime.studies.telephony.results import (
     RegistrationFailover,
@@ -76,16 +77,6 @@ def _victim(*victims: str) -> Callable[[Any], bool]:
 def _to_running(result: Any) -> float | None:
     """Take the time until the guest ran again; None where it ran on."""
     return None if result.running_ns is None else float(result.running_ns - result.fault_ns)
-
-
-def _transcoded(name: str) -> Callable[[Any], float | None]:
-    """Take what tells of voice that was transcoded; None where it was passed on."""
-    return lambda result: None if result.voice.transcoded is None else getattr(result.voice.transcoded, name)
-
-
-def _media(*kinds: str) -> Callable[[Any], bool]:
-    """Tell of a cell whether the server does one of these with voice; to pass it on is told by leaving it out."""
-    return lambda cell: cell.parameters.get("media", "relay") in kinds
 
 
 def _setup(result: Any) -> float | None:
@@ -185,14 +176,6 @@ _CALL_COUNTS = counts(
     retransmissions=lambda result: result.dialogues.retransmissions + result.dialogues.callee_retransmissions,
     connections_lost=lambda result: result.dialogues.connections_lost,
 )
-_TRANSCODING = {
-    "tones_judged": Figure("judged by their tone", _transcoded("judged"), combine="sum"),
-    "tones_right": Figure("right", _transcoded("right"), combine="sum"),
-    "passed_on": Figure("not transcoded", _transcoded("passed_on"), combine="sum"),
-    "source_changes": Figure("new source numbers", _transcoded("source_changes"), combine="sum"),
-    "renumbered": Figure("numbered anew", _transcoded("renumbered"), combine="sum"),
-}
-"""Packets of voice that the server puts into another codec, and what would tell that it had begun anew."""
 
 
 def _voice_invalid(result: Any) -> Sequence[str]:
@@ -319,14 +302,8 @@ CATALOGUE = Catalogue(
                 "mos": _MOS,
                 "setup_ns": Figure("INVITE to 200", _setup),
                 **_CPU,
-                "server_cpu_stream_percent": Figure(
-                    "server, each stream",
-                    _share(
-                        lambda result: 100.0 * result.server_cpu_ns,
-                        lambda result: result.elapsed_ns * result.voice.streams,
-                    ),
-                ),
-                **_TRANSCODING,
+                **OF_STREAMS,
+                **OF_TRANSCODING,
                 **_CHECKPOINTS,
                 **_CALL_COUNTS,
                 **counts("retries"),
@@ -343,7 +320,7 @@ CATALOGUE = Catalogue(
                 "calls_kept_percent": _CALLS_KEPT,
                 "loss_percent": _LOSS,
                 "mos": _MOS,
-                **_TRANSCODING,
+                **OF_TRANSCODING,
                 **_CALL_COUNTS,
                 **counts(
                     registrations_acknowledged=lambda result: result.registrations.acknowledged,
@@ -464,27 +441,14 @@ CATALOGUE = Catalogue(
                 *("begun", "answered", "ended", "retransmissions"),
             ),
         ),
-        FigureTable(
-            "Calls whose voice is put into another codec: what came of it",
-            ("tones_judged", "tones_right", "passed_on", "source_changes", "renumbered", "packets", "packets_lost"),
-            short=("tones_judged", "tones_right", "source_changes", "renumbered"),
-            of=_media("transcoding"),
-        ),
+        TRANSCODED,
         FigureTable(
             "When the server's host dies under calls: the voice",
             ("gap_ns", "fault_to_running_ns", "loss_percent", "mos", "packets", "packets_lost"),
             short=("gap_ns", "fault_to_running_ns", "loss_percent", "mos"),
             of=_victim("primary"),
         ),
-        FigureTable(
-            "When the host that backs the server is lost under calls",
-            (
-                *("silence_ns", "fault_to_alone_ns", "unprotected_ns", "back_to_protected_ns", "loss_percent"),
-                *("packets_late", "calls_kept_percent", "registrations_acknowledged", "registrations_lost"),
-            ),
-            short=("silence_ns", "unprotected_ns", "loss_percent", "calls_kept_percent"),
-            of=_victim("standby"),
-        ),
+        WITHOUT_STANDBY,
         FigureTable(
             "When the server's host dies under calls: the signalling",
             (

@@ -97,7 +97,7 @@ class Transcoded(Model):
     source_changes: int
     """How often a stream got another source number (SSRC) meanwhile."""
     renumbered: int
-    """How often its sequence numbers and its timestamps did not go on alike: who codes had begun anew."""
+    """How often what a stream says did not go on with its sequence numbers: who numbers it had begun anew."""
 
 
 class Voice(Model):

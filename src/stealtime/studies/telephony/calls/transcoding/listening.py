@@ -1,9 +1,10 @@
 """From what both ends of transcoded calls wrote down to what they heard of each other. Pure.
 
 The server makes new packets, with numbers of its own: no mark of a packet survives it. So the place of a packet in its
-stream is found by what it says. Timestamps tell how packets of a stream lie to each other; the whole is then moved
-along the stream's melody to where most tones are right. A melody begins anew after 2.56 s, so of all places that it
-could be, the one is taken with the least delay that no packet contradicts by coming before it was sent.
+stream is found by what it says. Its sequence numbers tell how packets of a stream lie to each other; the whole is then
+moved along the stream's melody to where most tones are right. A melody begins anew after 2.56 s, so of all places that
+it could be, the one is taken with the least delay that no packet contradicts by coming before it was sent. Timestamps
+say nothing of it: those of rtpengine 10.5 count what it was given, and so lag behind after a loss.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stealtime.studies.telephony.calls.results import Direction, Spread, StreamVoice, Towards, Transcoded, Voice
-from stealtime.studies.telephony.calls.transcoding.codecs import PACKET_SAMPLES, Codec
+from stealtime.studies.telephony.calls.transcoding.codecs import Codec
 from stealtime.studies.telephony.calls.transcoding.melody import PACKETS_OF_MELODY, PACKETS_OF_TONE, melody, tones
 from stealtime.studies.telephony.calls.transcoding.talking import BEYOND, PACKET_NS, due, name_of
 
@@ -22,6 +23,9 @@ _LATE_NS = 60_000_000
 """Later than this a packet cannot be played, as of voice that is passed on (docs/media.md)."""
 _SHORTEST_RUN = 3 * PACKETS_OF_TONE
 """Fewer packets say too little of their place."""
+_SHIFTS = range(PACKETS_OF_MELODY)
+_SAME_SHARE_MIN = 0.75
+"""Of the tones that are right where most are: a place that has so many is right, too."""
 _RIGHT_SHARE_MIN = 0.9
 """Of the packets that are judged: else what came is not what was said."""
 _OWN_JITTER_NS = 500_000
@@ -228,20 +232,46 @@ class _Way:
         self, stream: int, rows: NDArray[np.int64], payloads: NDArray[np.uint8], told: _Told
     ) -> NDArray[np.int64]:
         """Give which packet of its stream each one of a source is, and judge what they say."""
-        sequences, steps = _unwrapped(rows[:, 3], 1 << 16), _steps(rows[:, 4])
+        steps = _unwrapped(rows[:, 3], 1 << 16)
         by_step = np.argsort(steps, kind="stable")
-        told.renumbered += int((np.diff((sequences - steps)[by_step]) != 0).sum())
         before = np.concatenate((by_step[:1], by_step[:-1]))
         found = np.zeros(len(rows), dtype=np.int64)
         found[by_step] = tones(self.codec, payloads[by_step], payloads[before])
         said = melody(name_of(self.end, stream))
-        scores = [int((said[(steps + by) % PACKETS_OF_MELODY] == found).sum()) for by in range(PACKETS_OF_MELODY)]
-        numbers = _latest(steps + int(np.argmax(scores)), rows[:, 1], self.spoken.sent_ns[stream])
+        shifts = _shifts(steps, found, said)
+        changes = np.flatnonzero(np.diff(shifts)) + 1
+        told.renumbered += len(changes)
+        numbers = np.zeros(len(rows), dtype=np.int64)
+        for part in np.split(np.arange(len(rows)), changes):
+            numbers[part] = _latest(steps[part] + shifts[part[0]], rows[part, 1], self.spoken.sent_ns[stream])
         # The codec's own delay lets the end of a tone into the first packet of the next one.
         judged = (numbers % PACKETS_OF_TONE != 0) & np.isin(numbers - 1, numbers)
         told.judged += int(judged.sum())
         told.right += int((said[numbers % PACKETS_OF_MELODY] == found)[judged].sum())
         return numbers
+
+
+def _shifts(steps: NDArray[np.int64], found: NDArray[np.int64], said: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give how far each packet is moved along its melody.
+
+    It stays the same over losses and copies, as long as what is said goes with the numbers; else who numbers them has
+    begun anew.
+
+    Args:
+        steps: The numbers of the packets, in the order in which they came.
+        found: Their tones.
+        said: The melody.
+    """
+    shifts, shift = np.zeros(len(steps), dtype=np.int64), None
+    for run in np.split(np.arange(len(steps)), np.flatnonzero(np.diff(steps) != 1) + 1):
+        if shift is None or len(run) >= _SHORTEST_RUN:
+            # The first one is judged with all that follow: it may be short.
+            own = np.arange(len(steps)) if len(run) < _SHORTEST_RUN else run
+            scores = [int((said[(steps[own] + by) % PACKETS_OF_MELODY] == found[own]).sum()) for by in _SHIFTS]
+            if shift is None or scores[shift] < _SAME_SHARE_MIN * max(scores):
+                shift = int(np.argmax(scores))
+        shifts[run] = shift
+    return shifts
 
 
 def _latest(numbers: NDArray[np.int64], at_ns: NDArray[np.int64], sent_ns: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -254,11 +284,6 @@ def _latest(numbers: NDArray[np.int64], at_ns: NDArray[np.int64], sent_ns: NDArr
         if not within.any() or (at_ns[within] >= sent_ns[numbers[within]]).all():
             return numbers
         numbers = numbers - PACKETS_OF_MELODY
-
-
-def _steps(timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give how many packets after the first one each one lies; a coder may have counted some samples more or less."""
-    return (_unwrapped(timestamps, 1 << 32) + PACKET_SAMPLES // 2) // PACKET_SAMPLES
 
 
 def _unwrapped(values: NDArray[np.int64], modulus: int) -> NDArray[np.int64]:

@@ -73,6 +73,7 @@ def assert_kept(trial: Trial) -> None:
     assert (kept.dialogues.ended, kept.voice.heard, kept.registrations.lost) == (2, 4, 0)
     assert 0 < kept.registrations.acknowledged <= kept.registrations.sent
     assert kept.clock_error_ns > 0
+    assert kept.running_ns is not None
     assert kept.fault_ns - kept.clock_error_ns < kept.running_ns
 
 

@@ -80,7 +80,7 @@ def _lost_and_counted(place: SeparateHostsPlace, victim: CallVictim, folder: Pat
     before = place.await_protected()
     wanted = CallFailoverParameters(mode="net+bypass", roles="hosts", streams=2 * _PLAN.calls, victim=victim)
     with MediaTap(place.testbed.laboratory) as tap:  # type: ignore[attr-defined]
-        seen = call_failover(place, _PLAN, _BEFORE_S, folder, wanted)
+        seen = call_failover(place, wanted, _PLAN, _BEFORE_S, folder)
     datagrams = tap.datagrams()
 
     assert (seen.victim, seen.dialogues.answered, seen.dialogues.ended) == (victim, _PLAN.calls, _PLAN.calls)

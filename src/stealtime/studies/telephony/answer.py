@@ -80,7 +80,7 @@ def _servers(cells: Sequence[TelephonyFigures]) -> list[list[TelephonyFigures]]:
     """
     by_server: dict[tuple[object, ...], list[TelephonyFigures]] = {}
     for cell in sorted((one for one in cells if one.probe in _FAILOVERS), key=lambda one: _FAILOVERS.index(one.probe)):
-        told = ("mode", "interval_ns", "fault", "victim", "timer_f_ns", "standbys", *_SIZES)
+        told = ("mode", "interval_ns", "fault", "victim", "timer_f_ns", "standbys", "media", *_SIZES)
         names = (cell.parameters.get(name) for name in told)
         by_server.setdefault((cell.platform, *names, cell.parameters.get("roles", "together")), []).append(cell)
 
@@ -121,6 +121,7 @@ def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
     registered = by_probe.get("register-failover") or by_probe.get("two-stage-failover")
     if calls is not None:
         over = "" if wording.is_over_udp(calls) else f" over {wording.transport_words(calls)}"
+        over += " whose voice is transcoded" if wording.is_transcoded(calls) else ""
         kept = figure_words(quotes, calls, "calls_kept_percent", with_interval=False)
         parts.append(f"{kept} of calls{over} kept")
     if registered is not None:
@@ -145,7 +146,7 @@ def _died(quotes: Quotes, cells: Sequence[TelephonyFigures]) -> str:
         parts.append(_unanswered(quotes, registered))
     elif sessions is not None and sessions.figure("silence_ns").p50 is not None:
         parts.append(f"no caller was answered for {figure_words(quotes, sessions, 'silence_ns')}")
-    if (without := registered or sessions) is not None:
+    if (without := registered or sessions or calls) is not None:
         parts += _went_on(quotes, without)
     return f"{_lost(cells[0])} ({wording.server_words(cells[0])}): {', '.join(parts)}"
 
@@ -248,11 +249,16 @@ def _costs(quotes: Quotes, cells: Sequence[TelephonyFigures], *, is_told: bool) 
         ]
     told += [
         f"{wording.cell_words(cell)}: voice comes after {figure_words(quotes, cell, 'delay_median_ns')}, "
-        f"{figure_words(quotes, cell, 'loss_percent')} of it is lost, MOS {figure_words(quotes, cell, 'mos')}"
+        f"{figure_words(quotes, cell, 'loss_percent')} of it is lost{_mos_words(quotes, cell)}"
         for cell in cells
         if cell.probe == "call" and cell.figure("delay_median_ns").p50 is not None
     ]
     return told or ["nothing was measured that has a figure"]
+
+
+def _mos_words(quotes: Quotes, cell: TelephonyFigures) -> str:
+    """Say how it sounds, where that is known."""
+    return "" if cell.figure("mos").p50 is None else f", MOS {figure_words(quotes, cell, 'mos')}"
 
 
 def _conclusions(cells: Sequence[TelephonyFigures]) -> list[str]:

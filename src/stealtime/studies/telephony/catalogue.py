@@ -9,8 +9,15 @@ from typing import Any
 
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts
-from stealtime.studies.telephony.appliance.root import Role
-from stealtime.studies.telephony.calls.results import CallFailover, Calls, Direction, HostOfCalls, Spread, Towards
+from stealtime.studies.telephony.calls.declared import (
+    CPU_OF_HOSTS,
+    OF_HOSTS,
+    OF_STREAMS,
+    OF_TRANSCODING,
+    TRANSCODED,
+    WITHOUT_STANDBY,
+)
+from stealtime.studies.telephony.calls.results import CallFailover, Calls, Direction, Spread, Towards
 from stealtime.studies.telephony.calls.stage_figures import STAGE_CALLS, STAGE_TABLES
 from stealtime.studies.telephony.cost import catalogue as cost
 from stealtime.studies.telephony.results import (
@@ -76,6 +83,11 @@ def _victim(*victims: str) -> Callable[[Any], bool]:
     return lambda cell: cell.parameters.get("victim", "primary") in victims
 
 
+def _to_running(result: Any) -> float | None:
+    """Take the time until the guest ran again; None where it ran on."""
+    return None if result.running_ns is None else float(result.running_ns - result.fault_ns)
+
+
 def _setup(result: Any) -> float | None:
     spread: Spread | None = result.dialogues.answer_ns
     return None if spread is None else spread.median
@@ -112,27 +124,6 @@ def _evidence(name: str) -> Callable[[Any], float | None]:
     return take
 
 
-def _of_host(role: Role | None, part: Callable[[HostOfCalls], int | None]) -> Callable[[Any], float | None]:
-    """Take CPU of the host where a role runs, if it has one alone, or of those that only stand by (None)."""
-
-    def take(result: Any) -> float | None:
-        own = [one for one in result.hosts if (role in one.runs if role else not one.runs)]
-        if role == "media" and any(len(one.runs) > 1 for one in own):
-            return None  # that of signalling
-        used = [used_ns for one in own if (used_ns := part(one)) is not None]
-        return 100.0 * sum(used) / result.elapsed_ns if used else None
-
-    return take
-
-
-_HOSTS = {
-    "signalling_host_percent": Figure("host of signalling", _of_host("signalling", lambda one: one.side_ns)),
-    "signalling_guests_percent": Figure("guests there", _of_host("signalling", lambda one: one.guests_ns)),
-    "media_host_percent": Figure("host of media", _of_host("media", lambda one: one.side_ns)),
-    "media_guest_percent": Figure("guest there", _of_host("media", lambda one: one.guests_ns)),
-    "standby_host_percent": Figure("their standby", _of_host(None, lambda one: one.side_ns)),
-}
-"""Of one CPU: the host side of each host, and the virtual CPUs of the guests that run there."""
 _GENERATORS = {
     "generator_cpu_percent": Figure("SIPp's CPU", _evidence("cpu_percent")),
     "generator_waiting_percent": Figure("waited for a CPU", _evidence("waiting_percent")),
@@ -323,7 +314,9 @@ CATALOGUE = Catalogue(
                 "mos": _MOS,
                 "setup_ns": Figure("INVITE to 200", _setup),
                 **_CPU,
-                **_HOSTS,
+                **OF_HOSTS,
+                **OF_STREAMS,
+                **OF_TRANSCODING,
                 **_CHECKPOINTS,
                 **cost.STANDBY,
                 **cost.WORK,
@@ -336,7 +329,9 @@ CATALOGUE = Catalogue(
             CallFailover,
             {
                 "gap_ns": Figure("no voice"),
-                "fault_to_running_ns": Figure("to running", lambda result: float(result.running_ns - result.fault_ns)),
+                "fault_to_running_ns": Figure("to running", _to_running),
+                **_WITHOUT_STANDBY,
+                "silence_ns": Figure("longest silence", lambda result: result.voice.silence_ns),
                 "calls_kept_percent": _CALLS_KEPT,
                 "loss_percent": _LOSS,
                 "mos": _MOS,
@@ -347,6 +342,7 @@ CATALOGUE = Catalogue(
                 "registrations_silence_before_ns": Figure(
                     "and before", lambda result: result.registrations.silence_before_ns
                 ),
+                **OF_TRANSCODING,
                 **_CALL_COUNTS,
                 **counts(
                     registrations_acknowledged=lambda result: result.registrations.acknowledged,
@@ -464,17 +460,13 @@ CATALOGUE = Catalogue(
         ),
         FigureTable(
             "Calls: signalling and cost",
-            ("setup_ns", "server_cpu_percent", "host_cpu_percent", "begun", "answered", "ended", "retransmissions"),
-        ),
-        FigureTable(
-            "Calls: the CPU of each host, where signalling and media have a guest each",
             (
-                *("signalling_host_percent", "signalling_guests_percent", "media_host_percent"),
-                *("media_guest_percent", "standby_host_percent"),
+                *("setup_ns", "server_cpu_percent", "server_cpu_stream_percent", "host_cpu_percent"),
+                *("begun", "answered", "ended", "retransmissions"),
             ),
-            of=lambda cell: cell.parameters.get("roles", "together") != "together",
-            only_measured=True,
         ),
+        TRANSCODED,
+        CPU_OF_HOSTS,
         FigureTable(
             "When the server's host dies under calls: the voice",
             (
@@ -482,7 +474,9 @@ CATALOGUE = Catalogue(
                 "packets_lost",
             ),
             short=("gap_ns", "fault_to_running_ns", "loss_percent", "mos"),
+            of=_victim("primary", "signalling", "media"),
         ),
+        WITHOUT_STANDBY,
         FigureTable(
             "When the server's host dies under calls: the signalling",
             (
@@ -491,6 +485,7 @@ CATALOGUE = Catalogue(
                 "registrations_lost",
             ),
             short=("calls_kept_percent", "registrations_acknowledged", "registrations_lost"),
+            of=_victim("primary", "signalling", "media"),
         ),
     ),
 )

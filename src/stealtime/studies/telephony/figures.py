@@ -168,4 +168,5 @@ def _load(wanted: CallParameters) -> CallLoad:
         interval_ns=wanted.interval_ns,
         roles=wanted.roles,
         transport=wanted.transport,
+        media=wanted.media,
     )

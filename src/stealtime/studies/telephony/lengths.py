@@ -20,3 +20,6 @@ APPLIANCES_MAX = 4
 """On one host: each guest has its memory twice, here and at its standby."""
 GENERATORS_MAX = 8
 """SIPps that offer a load together: callers have a port each, from theirs up to that of phones."""
+VOICE_WITHOUT_STANDBY_S = 8.0
+"""Both ends of calls speak on for so long when a standby is lost and there is a host for the next one: by then the
+server is protected again, as a rule (3 to 6 s were seen)."""

@@ -12,6 +12,7 @@ from stealtime.studies.telephony.calls.recommendation import rule
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Voice
 from stealtime.studies.telephony.calls.stage_results import TwoStageCallFailover
 from stealtime.studies.telephony.generators.limit import OFFERED_SHARE_MIN
+from stealtime.studies.telephony.lengths import VOICE_WITHOUT_STANDBY_S
 from stealtime.studies.telephony.results import (
     EstablishmentRate,
     RegistrationFailover,
@@ -236,10 +237,16 @@ def _of_calls_failing_over(results: Sequence[CallFailover]) -> Iterator[str]:
             f"{_in_times(losing, results)}"
         )
     # Voice does not pass the host of signalling, where that is another one.
-    if unknown := [one for one in results if one.gap_ns is None and one.victim != "signalling"]:
+    if unknown := [one for one in results if one.gap_ns is None and one.victim in {"primary", "media"}]:
         yield (
             f"the longest silence was not at the fault{_in_times(unknown, results)}: "
             "the gap of the voice is not known there"
+        )
+    without = [one.unprotected for one in results if one.unprotected is not None]
+    if ended := [one for one in without if one.back_to_protected_ns > VOICE_WITHOUT_STANDBY_S * 1e9]:
+        yield (
+            f"all had been said before the server was protected again{_in_times(ended, results)}: what its next "
+            "standby's first copy does to voice is known in part only"
         )
 
 

@@ -5,10 +5,16 @@ from typing import Annotated
 from pydantic import PlainSerializer
 
 from stealtime.hosts.host import FaultKind
-from stealtime.studies.telephony.lengths import BEGUN_PER_S, HELD_TRIES, REGISTERED_PER_S, STREAMS_OF_A_CALL
+from stealtime.studies.telephony.lengths import (
+    BEGUN_PER_S,
+    HELD_TRIES,
+    REGISTERED_PER_S,
+    STREAMS_OF_A_CALL,
+    VOICE_WITHOUT_STANDBY_S,
+)
 from stealtime.studies.telephony.parameters import (
     DEFAULT_TIMER_F_NS,
-    CallVictim,
+    Media,
     PrimaryVictim,
     ServerParameters,
     SessionVictim,
@@ -142,6 +148,7 @@ class CallParameters(ServerParameters):
 
     streams: int
     transport: Transport = "udp"
+    media: Media = "relay"
     while_borne: bool = False
     """Whether they are tried only where the server has not lost too much of fewer."""
 
@@ -154,7 +161,11 @@ class CallFailoverParameters(CallParameters):
     """A server of which a host is lost while calls are up."""
 
     fault: FaultKind = "killed"
-    victim: CallVictim = "primary"
+    victim: SessionVictim = "primary"
 
     def beyond_s(self, duration_s: float) -> float:
-        return super().beyond_s(duration_s) + duration_s + _ASKING_S
+        again_s = 0.0
+        if self.victim == "standby":
+            # A silent host comes back after the duration.
+            again_s = VOICE_WITHOUT_STANDBY_S + (duration_s if self.fault == "silent" else 0.0)
+        return super().beyond_s(duration_s) + duration_s + again_s + _ASKING_S

@@ -14,6 +14,8 @@ Mode = Literal["off", "no-net", "net", "net+bypass", "net+no-net", "replicated"]
 no-net. ``replicated``: two guests that are not protected, beside each other."""
 Roles = Literal["together", "apart", "hosts"]
 """Whether signalling and media share a guest, have one each on the same host, or one each on a host of its own."""
+Media = Literal["relay", "transcoding"]
+"""What the server does with voice: passes it on, or puts it into another codec for the phone, and back."""
 Victim = Literal["primary", "standby"]
 """Which host of a server is lost: where it runs, or the one that backs it."""
 Side = Literal["signalling", "media"]

@@ -32,7 +32,7 @@ from stealtime.studies.telephony.loads import (
 from stealtime.studies.telephony.parameters import (
     DEFAULT_ADVERTISEMENT_NS,
     DEFAULT_TIMER_F_NS,
-    CallVictim,
+    Media,
     Mode,
     PrimaryVictim,
     Roles,
@@ -385,6 +385,9 @@ class _CallCells(ServerCells):
     """How many streams of voice the server relays, one way each: a call has two of them."""
     transport: list[Transport] = Field(default=["udp"], min_length=1)
     """Of signalling, as of ``session-rate``. Voice is always over UDP."""
+    media: list[Media] = Field(default=["relay"], min_length=1)
+    """What the server does with voice: ``relay``: it passes packets on; ``transcoding``: phones speak G.722 and callers
+    G.711, and it puts what either says into the other's codec. Both are asked of the same server."""
     roles: list[Roles] = Field(default=["together"], min_length=1)
     """Whether signalling and media share a guest, have one each beside each other on the same host (``apart``), or
     each on a host of its own (``hosts``), which one more host backs. The mode ``net+no-net`` is for two guests only,
@@ -415,20 +418,21 @@ class CallCells(_CallCells):
 
 
 class CallFailoverCells(_CallCells):
-    """``call-failover``: the host of a protected server dies while calls are up and some phones register."""
+    """``call-failover``: a host of a protected server is lost while calls are up and some phones register."""
 
     parameters = CallFailoverParameters
 
     probe: Literal["call-failover"]
     """The name of the probe. Both ends speak for the duration before the fault, and for that and
-    three seconds after it."""
+    three seconds after it; where the standby is lost, for eight seconds after there is a host for the next one."""
     mode: list[SurvivingCallModeName] = Field(default=["net+bypass"], min_length=1)
     """As of ``call``. ``no-net`` may lose what was acknowledged."""
     fault: Faults = Field(default=["killed"], min_length=1)
     """As of ``register-failover``."""
-    victim: list[CallVictim] = Field(default=["primary"], min_length=1)
+    victim: list[SessionVictim] = Field(default=["primary"], min_length=1)
     """Which host is lost: ``primary``: where the server runs, of the roles ``hosts`` both at once; ``signalling`` or
-    ``media``: of these roles that of one side alone."""
+    ``media``: of these roles that of one side alone; ``standby``: the one that backs it. A silent standby comes back
+    after the duration."""
 
 
 TELEPHONY = Driver(scenario="telephony", takes_real_hosts=True, module="stealtime.studies.telephony.driver")
@@ -476,14 +480,14 @@ PROBES = (
     Probe(
         name="call",
         cells=CallCells,
-        short=("streams", "transport", "mode", "roles", "interval_ns"),
+        short=("streams", "transport", "mode", "roles", "interval_ns", "media"),
         driver=TELEPHONY,
         bounded=_SILENCE_OF_VOICE,
     ),
     Probe(
         name="call-failover",
         cells=CallFailoverCells,
-        short=("streams", "transport", "mode", "fault", "victim", "roles"),
+        short=("streams", "transport", "mode", "fault", "victim", "roles", "media"),
         driver=TELEPHONY,
         bounded=_SILENCE_OF_VOICE,
     ),

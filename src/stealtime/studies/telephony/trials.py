@@ -232,7 +232,7 @@ TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
     "two-stage-call-failover": two_stage_call_failover,
     "call": lambda server, cell, folder: call(server.place, *_calls(cell), folder),
     "call-failover": lambda server, cell, folder: call_failover(
-        _that_fails_over(server), *_calls(cell), folder, CallFailoverParameters.of(cell.cell)
+        _that_fails_over(server), CallFailoverParameters.of(cell.cell), *_calls(cell), folder
     ),
 }
 """By the name of the probe."""
@@ -247,7 +247,7 @@ def _that_fails_over(server: Server) -> Place:
 def _calls(cell: PlannedCell) -> tuple[CallPlan, float]:
     """Give the calls of a trial, and its duration in seconds."""
     wanted = CallParameters.of(cell.cell)
-    return CallPlan.of_streams(wanted.streams, wanted.transport), cell.duration_ns / 1e9
+    return CallPlan.of_streams(wanted.streams, wanted.transport, wanted.media), cell.duration_ns / 1e9
 
 
 def _registrations(auth: bool) -> _What:

@@ -83,6 +83,12 @@ VOICE_NOTE = (
     "are of all streams, by the stamps of both ends, outside of the server. Packets are late if they come 60 ms after "
     "the fastest, as a phone's buffer has it."
 )
+_TRANSCODING = (
+    "Transcoded: callers speak G.711 and phones G.722, and the server puts each into the other. Both say tones, by "
+    "which the place of a packet in its stream is known; judged by their tone are packets in the middle of one whose "
+    "predecessor came, too. New source numbers, numbered anew: how often a stream did not go on as it was, as of a "
+    "coder that had begun anew. The E-model gives no MOS of it."
+)
 _NO_NET = (
     "In the mode no-net answers leave before the standby has what they tell of: registrations that were acknowledged "
     "can be lost. It is no protection of what phones were told."
@@ -95,7 +101,7 @@ def recommendations(cells: Sequence[TelephonyFigures]) -> list[Recommendation]:
         [
             JudgedCalls(cell.platform, cell.calls)
             for cell in cells
-            if cell.calls is not None and ServerParameters.of(cell).is_usual
+            if cell.calls is not None and ServerParameters.of(cell).is_usual and "victim" not in cell.parameters
         ]
     )
 
@@ -148,6 +154,11 @@ def _size_words(cell: TelephonyFigures) -> str:
     return "".join(f", {one}" for one in words if one)
 
 
+def is_transcoded(cell: TelephonyFigures) -> bool:
+    """Tell whether the server puts voice into another codec, and does not pass it on."""
+    return cell.parameters.get("media", "relay") == "transcoding"
+
+
 def is_over_udp(cell: TelephonyFigures) -> bool:
     return cell.parameters.get("transport", "udp") == "udp"
 
@@ -172,7 +183,7 @@ def load_words(cell: TelephonyFigures) -> str:
     share, rate, users = (cell.parameters.get(name) for name in ("share", "rate_per_s", "users"))
     words = []
     if isinstance(streams := cell.parameters.get("streams"), int):
-        words.append(f"{streams} streams")
+        words.append(f"{streams} streams{' transcoded' if is_transcoded(cell) else ''}")
     if isinstance(share, int | float):
         words.append(f"{100 * share:g} %")
     if isinstance(rate, int | float):
@@ -231,9 +242,37 @@ def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
         lines.append(_HOSTS)
     if any(cell.calls is not None or cell.stage is not None for cell in cells):
         lines.append(VOICE_NOTE)
+    if any(is_transcoded(cell) for cell in cells):
+        lines.append(_TRANSCODING)
+        lines += _costs_of_transcoding(cells)
     if any(cell.parameters.get("mode") == "no-net" for cell in cells):
         lines.append(_NO_NET)
     return lines
+
+
+def _costs_of_transcoding(cells: Sequence[TelephonyFigures]) -> Iterator[str]:
+    """Say how much more CPU a stream takes of a server that transcodes it, where both were measured at one load."""
+    name = "server_cpu_stream_percent"
+    for own, base in product(cells, cells):
+        if own.probe != "call" or not is_transcoded(own) or is_transcoded(base) or not same_but(own, base, "media"):
+            continue
+        each, without = (cell.figure(name).p50 for cell in (own, base))
+        if each is None or without is None:
+            continue
+        yield (
+            f"{cell_words(base)}: a stream that is transcoded takes {each:.2f} % of a CPU of the server instead of "
+            f"{without:.2f} %: {_more(base, own, name)}."
+        )
+
+
+def _more(base: TelephonyFigures, own: TelephonyFigures, name: str) -> str:
+    """Say how many times as much a figure is in a cell as in another one of the same run, or why that is not judged."""
+    ratio, because = ratio_to(base.figure(name), own.figure(name), same_session=True)
+    if ratio is None:
+        return f"by how much is not judged, because {because}"
+    if ratio.low <= 1 <= ratio.high:
+        return f"no difference is shown (ratio {bare_ratio(ratio.low)} to {bare_ratio(ratio.high)})"
+    return f"{times(ratio.value)} as much ({bare_ratio(ratio.low)} to {bare_ratio(ratio.high)})"
 
 
 def _costs_of_passwords(cells: Sequence[TelephonyFigures]) -> Iterator[str]:
@@ -245,14 +284,7 @@ def _costs_of_passwords(cells: Sequence[TelephonyFigures]) -> Iterator[str]:
         each, without = (cell.figure(name).p50 for cell in (own, base))
         if not same_but(own, base, "auth") or each is None or without is None:
             continue
-        ratio, because = ratio_to(base.figure(name), own.figure(name), same_session=True)
-        if ratio is None:
-            judged = f"by how much is not judged, because {because}"
-        elif ratio.low <= 1 <= ratio.high:
-            judged = f"no difference is shown (ratio {bare_ratio(ratio.low)} to {bare_ratio(ratio.high)})"
-        else:
-            judged = f"{times(ratio.value)} as much ({bare_ratio(ratio.low)} to {bare_ratio(ratio.high)})"
         yield (
             f"{cell_words(base)}: a registration with a password takes {notation.duration(each, 3)} of the server's "
-            f"CPU instead of {notation.duration(without, 3)}: {judged}."
+            f"CPU instead of {notation.duration(without, 3)}: {_more(base, own, name)}."
         )

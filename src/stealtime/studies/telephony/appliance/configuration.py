@@ -37,6 +37,9 @@ MiB. A kernel with less memory than this in all refuses it."""
 AUTHENTICATED_DOMAIN = "phones.example"
 """Phones that register in this domain are asked for their passwords (RFC 3261, section 22), all others are not. So the
 same server is measured with and without."""
+WIDEBAND_DOMAIN = "wideband.example"
+"""Phones that are called in this domain speak G.722 alone, so that the relay has to transcode the voice of callers who
+speak G.711. All others are offered what their callers speak. So the same server is measured with and without."""
 
 _WORKERS_OF_A_CPU = 2
 _UDP_WORKERS_APART = 8
@@ -118,6 +121,7 @@ class ServerConfiguration:
             "modules": loaded(KAMAILIO_MODULES),
             "control": f"udp:{media_server}:{CONTROL_PORT}",
             "authenticated_domain": AUTHENTICATED_DOMAIN,
+            "wideband_domain": WIDEBAND_DOMAIN,
             "from_a_front": " || ".join(f"src_ip == {address}" for address in self.fronts) or "0",
         }
         return filled("kamailio.cfg", told)

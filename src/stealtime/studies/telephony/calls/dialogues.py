@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from stealtime.hosts.client import Client
+from stealtime.studies.telephony.appliance.configuration import WIDEBAND_DOMAIN
 from stealtime.studies.telephony.calls.answers import Answers, gather
 from stealtime.studies.telephony.calls.hang_up import Dialogue, hang_up
 from stealtime.studies.telephony.calls.plan import CallPlan
@@ -89,7 +90,11 @@ class CallSignalling:
         Raises:
             StealtimeError: It does not take them.
         """
-        self._phones = self._start(scenario, PHONES_PORT, calls=answered, limit_s=_FAR_S, answered_within_s=_FAR_S)
+        codec = self.plan.phones_codec
+        speaking = ("-key", "payload_type", str(codec.payload_type), "-key", "codec", codec.name)
+        self._phones = self._start(
+            scenario, PHONES_PORT, *speaking, calls=answered, limit_s=_FAR_S, answered_within_s=_FAR_S
+        )
         self._enrol()
 
     def register_phones_of(self, other: "CallSignalling") -> None:
@@ -134,8 +139,8 @@ class CallSignalling:
         self._callers = self._start(
             "caller",
             CALLERS_PORT,
-            "-d",
-            str(round(hold_s * 1e3)),
+            *("-d", str(round(hold_s * 1e3))),
+            *("-key", "called_at", WIDEBAND_DOMAIN if self.plan.media == "transcoding" else self._server),
             limit_s=setting_up_s + hold_s + GIVES_UP_AFTER_S,
         )
         deadline = time.monotonic() + setting_up_s

@@ -22,7 +22,7 @@ class FailoverFigures(Figures):
     unheard: int
     """Repetitions in which the longest silence was not at the fault."""
     running_ns: list[int]
-    """From the fault until the guest ran again, by repetition."""
+    """From the fault until the guest ran again, by repetition; none where it ran on, as its standby was lost."""
     registrations: RegistrationsMeanwhile
     """Of all repetitions."""
     moments: list[Moment]
@@ -42,6 +42,8 @@ class CallLoad(Figures):
     """Whether signalling and media share a guest, or are ``apart``."""
     transport: str = "udp"
     """Of signalling."""
+    media: str = "relay"
+    """What the server does with voice: passes it on, or ``transcoding``."""
 
 
 class CallFigures(CallLoad):
@@ -133,7 +135,7 @@ def figures_of(load: CallLoad, results: Sequence[Calls | CallFailover]) -> CallF
         silence_ns=max((one.silence_ns for one in voices if one.silence_ns is not None), default=None),
         unheard=sum(one.streams - one.heard for one in voices),
         unended=sum(not one.silence_ended for one in each),
-        mos=spread_of([one.mos for one in each]),
+        mos=spread_of([one.mos for one in each if one.mos is not None]),
         host_cpu_share=median(host) if host else None,
         server_cpu_share=median(server) if server else None,
         failover=_failover(failovers) if failovers else None,
@@ -159,7 +161,7 @@ def _failover(results: Sequence[CallFailover]) -> FailoverFigures:
     return FailoverFigures(
         gap_ns=[gap for gap in gaps if gap is not None],
         unheard=gaps.count(None),
-        running_ns=[one.running_ns - one.fault_ns for one in results],
+        running_ns=[one.running_ns - one.fault_ns for one in results if one.running_ns is not None],
         registrations=RegistrationsMeanwhile(
             sent=sum(one.registrations.sent for one in results),
             acknowledged=sum(one.registrations.acknowledged for one in results),

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stealtime.hosts.checkpoints import Checkpoints, checkpoints_of
+from stealtime.hosts.client import Client
 from stealtime.hosts.host import CpuTimes
 from stealtime.studies.telephony.calls.dialogues import CallSignalling
 from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relays import Destinations
 from stealtime.studies.telephony.calls.results import Dialogues, HostOfCalls, Voice
+from stealtime.studies.telephony.calls.transcoding.voice import VoiceInTwoCodecs
 from stealtime.studies.telephony.calls.voice import LEAD_S, VoiceOfCalls
 from stealtime.studies.telephony.generators.work import StandbyUse, Work
 from stealtime.studies.telephony.lengths import BEGUN_PER_S
@@ -18,6 +20,8 @@ from stealtime.studies.telephony.place.model import HostUse, Place
 
 _BEFORE_S = LEAD_S + 0.3
 """From the last answer to the first word: both ends open their sockets."""
+_PROGRAMS_S = 3.0
+"""The same of ends that say tones: their program and what it needs take so long to begin on a busy machine."""
 _AFTER_S = 2.0
 """From the last word to the first BYE: closing reports, and the delay of a server that holds its output."""
 _ANSWER_S = 1.0
@@ -73,7 +77,8 @@ def make_calls(
     with CallSignalling(client, place.address, plan, folder) as signalling:
         signalling.register()
         destinations = signalling.call(hold_s).destinations(plan, place.media_address)
-        with VoiceOfCalls(client, redirect(destinations) if redirect else destinations, voice_s, folder) as voice:
+        to = redirect(destinations) if redirect else destinations
+        with _voice(client, plan, to, voice_s, folder) as voice:
             members, hosts_before, passed = place.members(), place.use_by_host(), client.traffic()
             before, began_ns = place.cpu_times(), time.monotonic_ns()
             if meanwhile is not None:
@@ -110,7 +115,8 @@ def hold_of(plan: CallPlan, voice_s: float, answer_s: float) -> float:
         voice_s: How long they speak.
         answer_s: What their answers may be apart besides their beginnings.
     """
-    return voice_s + plan.calls / BEGUN_PER_S + answer_s + _BEFORE_S + _AFTER_S
+    before_s = _BEFORE_S + (_PROGRAMS_S if plan.media == "transcoding" else 0.0)
+    return voice_s + plan.calls / BEGUN_PER_S + answer_s + before_s + _AFTER_S
 
 
 def hosts_of(before: Mapping[str, HostUse], after: Mapping[str, HostUse]) -> list[HostOfCalls]:
@@ -121,3 +127,12 @@ def hosts_of(before: Mapping[str, HostUse], after: Mapping[str, HostUse]) -> lis
             used = after[name].used.since(use.used)
             found.append(HostOfCalls(host=name, runs=list(use.runs), guests_ns=used.server_ns, side_ns=used.host_ns))
     return found
+
+
+def _voice(
+    client: Client, plan: CallPlan, destinations: Destinations, voice_s: float, folder: Path
+) -> VoiceOfCalls | VoiceInTwoCodecs:
+    """Have both ends of all calls speak: marked packets where the server passes them on, else what survives it."""
+    if plan.media == "transcoding":
+        return VoiceInTwoCodecs(client, plan, destinations, voice_s, folder)
+    return VoiceOfCalls(client, destinations, voice_s, folder)

@@ -1,10 +1,11 @@
 """The calls of a trial: how many, how fast they begin, and their ports, below those that a kernel gives by itself."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from stealtime.studies.telephony.calls.transcoding.codecs import G722, PCMU, Codec
 from stealtime.studies.telephony.lengths import STREAMS_OF_A_CALL
-from stealtime.studies.telephony.parameters import Transport
+from stealtime.studies.telephony.parameters import Media, Transport
 from stealtime.vocabulary.errors import UsageError
 
 CALLS_MAX = 2000
@@ -30,6 +31,9 @@ class CallPlan:
 
     calls: int
     transport: Transport = "udp"
+    """How callers reach the server. It reaches all phones over UDP, or over one connection."""
+    media: Media = "relay"
+    """Whether phones speak another codec than callers."""
     numbers: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -37,7 +41,7 @@ class CallPlan:
             raise UsageError(f"{self.calls} calls cannot be made", hint=f"from 1 to {CALLS_MAX} are possible")
 
     @classmethod
-    def of_streams(cls, streams: int, transport: Transport = "udp") -> "CallPlan":
+    def of_streams(cls, streams: int, transport: Transport = "udp", media: Media = "relay") -> "CallPlan":
         """Give the calls in which so many streams, one way each, pass the relay.
 
         Raises:
@@ -47,7 +51,12 @@ class CallPlan:
             raise UsageError(
                 f"{streams} streams are no whole calls", hint=f"a call has {STREAMS_OF_A_CALL}, one each way"
             )
-        return cls(streams // STREAMS_OF_A_CALL, transport)
+        return cls(streams // STREAMS_OF_A_CALL, transport, media)
+
+    @property
+    def phones_codec(self) -> Codec:
+        """Give what phones speak; callers always speak PCMU."""
+        return G722 if self.media == "transcoding" else PCMU
 
     @property
     def caller_ports(self) -> list[int]:
@@ -61,7 +70,7 @@ class CallPlan:
 
     def part(self, numbers: Sequence[int]) -> "CallPlan":
         """Give some of its calls, by their places among these."""
-        return CallPlan(len(numbers), self.transport, tuple(self._numbers[number] for number in numbers))
+        return replace(self, calls=len(numbers), numbers=tuple(self._numbers[number] for number in numbers))
 
     @property
     def _numbers(self) -> Sequence[int]:

@@ -70,8 +70,9 @@ def rule() -> Rule:
 
 
 def recommend(cells: Sequence[JudgedCalls]) -> list[Recommendation]:
-    """Judge every load for which net+bypass or net was measured, over UDP, as voice and its mode are the question."""
-    cells = [cell for cell in cells if cell.figures.transport == "udp"]
+    """Judge every load for which net+bypass or net was measured, over UDP and of voice that is passed on: the mode is
+    the question."""
+    cells = [cell for cell in cells if (cell.figures.transport, cell.figures.media) == ("udp", "relay")]
     loads = sorted(
         {(cell.platform, cell.figures.streams) for cell in cells if cell.figures.mode in ("net", "net+bypass")}
     )

@@ -10,7 +10,8 @@ from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.store.results import Result
 from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.generators.work import StandbyUse, Work
-from stealtime.studies.telephony.parameters import CallVictim
+from stealtime.studies.telephony.parameters import SessionVictim
+from stealtime.studies.telephony.results import Unprotected
 from stealtime.vocabulary.readings import Model
 
 
@@ -59,8 +60,9 @@ class StreamVoice(Model):
     """None of a stream without one, and in older runs."""
     silence_ended: bool = True
     """Whether a packet ended that; if not, nothing was heard any more, though the stream had not told its end."""
-    mos: float
-    """What a listener would say on the average, by the E-model (ITU-T G.107)."""
+    mos: float | None
+    """What a listener would say on the average, by the E-model (ITU-T G.107); None of voice that was transcoded, which
+    that says nothing of."""
 
 
 class Direction(Model):
@@ -81,6 +83,27 @@ class Direction(Model):
     def lost(self) -> int:
         """Packets that never came."""
         return self.sent - self.received
+
+
+class Transcoded(Model):
+    """What tells of voice that the server puts into another codec: a tone in each packet, by which it is known."""
+
+    phones_codec: str
+    """What phones speak; callers speak PCMU."""
+    heard: int
+    """Packets that came in the codec of who heard them."""
+    passed_on: int
+    """That came in another one."""
+    odd: int
+    """That are no voice, or of no known place in their stream."""
+    judged: int
+    """Those heard in the middle of a tone, whose predecessor was heard, too: what they say is known."""
+    right: int
+    """Of these, the ones that say it: the tone that their stream has at this place."""
+    source_changes: int
+    """How often a stream got another source number (SSRC) meanwhile."""
+    renumbered: int
+    """How often what a stream says did not go on with its sequence numbers: who numbers it had begun anew."""
 
 
 class Voice(Model):
@@ -114,6 +137,8 @@ class Voice(Model):
     invalid: list[str]
     """Why the figures may not be used; nothing where they may."""
     limits: list[str]
+    transcoded: Transcoded | None = None
+    """None where the server passes voice on."""
 
     @property
     def lost(self) -> int:
@@ -127,8 +152,8 @@ class Voice(Model):
 
     @property
     def mos(self) -> list[float]:
-        """Of each stream that was heard."""
-        return [stream.mos for stream in self.each]
+        """Of each stream that was heard, where it is known."""
+        return [stream.mos for stream in self.each if stream.mos is not None]
 
 
 class Dialogues(Model):
@@ -225,14 +250,16 @@ class RegistrationsMeanwhile(Model):
 
 
 class CallFailover(_WithCalls):
-    """Calls were up with their voice while their host died."""
+    """Calls were up with their voice while their host was lost, or the one that backs it."""
 
     kind: Literal["call-failover"] = "call-failover"
-    victim: CallVictim = "primary"
+    victim: SessionVictim = "primary"
+    unprotected: Unprotected | None = None
+    """Where the standby was lost."""
     registrations: RegistrationsMeanwhile
     fault_ns: int
-    running_ns: int
-    """When the guest ran again."""
+    running_ns: int | None
+    """When the guest ran again; None where it ran on, as its standby was lost."""
     moments: list[Moment]
     """In their order."""
     clock_error_ns: int = 0
@@ -244,5 +271,13 @@ class CallFailover(_WithCalls):
         voice = self.voice
         if voice.silence_ns is None or voice.silence_began_ns is None:
             return None
-        is_it = voice.silence_began_ns <= self.running_ns and voice.silence_began_ns + voice.silence_ns >= self.fault_ns
+        ends_ns = voice.silence_began_ns + voice.silence_ns
+        is_it = voice.silence_began_ns <= self.over_ns and ends_ns >= self.fault_ns
         return voice.silence_ns if is_it else None
+
+    @property
+    def over_ns(self) -> int:
+        """When the server could be heard again: its guest ran, or it was alone and nothing was held any more."""
+        if self.running_ns is not None:
+            return self.running_ns
+        return self.fault_ns + (0 if self.unprotected is None else self.unprotected.fault_to_alone_ns)

@@ -9,11 +9,11 @@ from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.studies.telephony.page import boxes, time_line
 from stealtime.studies.telephony.page.calls import Drawn, part_of
 from stealtime.studies.telephony.page.cpu import cpu_figure
-from stealtime.studies.telephony.wording import recommendations, server_words
+from stealtime.studies.telephony.wording import is_transcoded, recommendations, server_words
 
 
 def pictures(cells: Sequence[TelephonyFigures]) -> Pictures:
-    drawn = [Drawn(server_words(cell), cell.calls) for cell in cells if cell.calls is not None]
+    drawn = [Drawn(_name(cell), cell.calls) for cell in cells if cell.calls is not None]
     templates = templates_of("stealtime.studies.telephony.page")
     loads = [cell for cell in cells if cell.probe == "register"]
     curves = cpu_figure(loads)
@@ -28,3 +28,7 @@ def pictures(cells: Sequence[TelephonyFigures]) -> Pictures:
         links=(("calls", "Calls"),) if drawn else (),
         style=source(templates, "telephony.css"),
     )
+
+
+def _name(cell: TelephonyFigures) -> str:
+    return f"{server_words(cell)}, transcoding" if is_transcoded(cell) else server_words(cell)

@@ -78,10 +78,14 @@ class LossOfStandby:
     def struck_ns(self) -> int:
         return self.loss.struck.at_ns
 
-    def mend(self) -> None:
-        if self.is_silent:
+    def come_back(self) -> None:
+        """Have a host that fell silent back, if it is not yet."""
+        if self.is_silent and self.back_ns is None:
             self.place.revive()
             self.back_ns = time.monotonic_ns()
+
+    def mend(self) -> None:
+        self.come_back()
         self.place.await_protected(self.loss.pids)
 
     def told(self, answered_ns: Iterable[int]) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Voice that the server puts into another codec: tones take the place of marks, which do not survive it."""

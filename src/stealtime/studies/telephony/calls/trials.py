@@ -54,6 +54,7 @@ def call(place: Place, plan: CallPlan, voice_s: float, folder: Path) -> Calls:
     Raises:
         StealtimeError: It cannot be had; ``NotProtectedError`` where it may be tried again.
     """
+    begin_at_home(place)
     with steady(place):
         measured = make_calls(place, plan, voice_s, folder)
     return Calls(

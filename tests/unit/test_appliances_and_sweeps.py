@@ -102,8 +102,8 @@ def test_the_campaign_of_costs_has_what_the_model_is_fitted_to_and_asked_for(is_
     records = [PlatformRecord(name=name, usable=True, reason="") for name in ("native", GUEST)]
     campaign = find_campaign("telephony-cost")
     planned = plan(shorten(campaign) if is_short else campaign, records, HostCpus((0, 1)))
-    (guest,) = (boot for boot in planned.boots if boot.platform == GUEST)
-    registering = [ServerParameters.of(one.cell) for one in guest.cells if one.cell.probe == "register"]
+    cells = [one.cell for boot in planned.boots if boot.platform == GUEST for one in boot.cells]
+    registering = [ServerParameters.of(one) for one in cells if one.probe == "register"]
     assert {one.appliances for one in registering} == {1, 2, 4}
     single = [one for one in registering if one.appliances == 1]
     several = {(one.mode, one.interval_ns) for one in registering if one.appliances > 1}

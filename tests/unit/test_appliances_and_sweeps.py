@@ -6,8 +6,12 @@ import pytest
 from call_cells import call_results
 from telephony_cells import GUEST, cell_of, registrations
 
-from stealtime.campaigns.file import read_campaign
+from stealtime.campaigns.file import find_campaign, read_campaign
+from stealtime.campaigns.overrides import shorten
+from stealtime.campaigns.places import HostCpus
+from stealtime.campaigns.planner import plan
 from stealtime.lab.platforms.traits import traits_of
+from stealtime.store.model import PlatformRecord
 from stealtime.studies.telephony.calls.results import Calls
 from stealtime.studies.telephony.calls.sweep import Sweep
 from stealtime.studies.telephony.loads import CallParameters
@@ -91,3 +95,17 @@ def test_a_load_that_is_borne_after_all_is_no_limit_any_more() -> None:
 def test_only_calls_that_ask_for_it_are_of_a_sweep() -> None:
     plain, asked = (cells_of("call", mode='["net"]', streams="[10]", **keys) for keys in ({}, {"while_borne": "true"}))
     assert [set(own) - set(base) for own, base in zip(asked, plain, strict=True)] == [{"while_borne"}]
+
+
+@pytest.mark.parametrize("is_short", [False, True])
+def test_the_campaign_of_costs_has_what_the_model_is_fitted_to_and_asked_for(is_short: bool) -> None:
+    records = [PlatformRecord(name=name, usable=True, reason="") for name in ("native", GUEST)]
+    campaign = find_campaign("telephony-cost")
+    planned = plan(shorten(campaign) if is_short else campaign, records, HostCpus((0, 1)))
+    cells = [one.cell for boot in planned.boots if boot.platform == GUEST for one in boot.cells]
+    registering = [ServerParameters.of(one) for one in cells if one.probe == "register"]
+    assert {one.appliances for one in registering} == {1, 2, 4}
+    single = [one for one in registering if one.appliances == 1]
+    several = {(one.mode, one.interval_ns) for one in registering if one.appliances > 1}
+    # What is asked for several was measured of one.
+    assert several <= {(one.mode, one.interval_ns) for one in single}

@@ -23,6 +23,7 @@ from stealtime.studies.telephony.place.model import Place
 
 pytestmark = [
     pytest.mark.protect,
+    pytest.mark.truth,
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
     pytest.mark.skipif(shutil.which("sipp") is None, reason="the package sip-tester is not installed"),
 ]

@@ -199,7 +199,7 @@ def test_a_load_whose_kind_was_not_measured_of_one_appliance_is_not_predicted() 
 
 @pytest.mark.parametrize("appliances", [1, 2, 4])
 def test_what_a_host_bears_is_where_its_cpus_are_used_up(appliances: int) -> None:
-    (model,) = models_of(campaign())
+    (model,) = models_of([*campaign(), cell("udp", 900.0, 100_000_000)])
     asked = Asked("registrations", "udp", "net", 100_000_000, appliances, LOAD_S, 0)
     found = borne(model, asked, 2, SHARED)
     assert isinstance(found, Borne)
@@ -232,10 +232,18 @@ def test_what_a_host_bears_is_where_its_cpus_are_used_up(appliances: int) -> Non
 
 def test_noise_widens_what_a_host_bears() -> None:
     asked = Asked("registrations", "udp", "net", 100_000_000, 4, LOAD_S, 0)
-    exact, noisy = (borne(models_of(campaign(noise))[0], asked, 2, SHARED) for noise in (0.0, 0.1))
+    cells = ([*campaign(noise), cell("udp", 900.0, 100_000_000, noise=noise)] for noise in (0.0, 0.1))
+    exact, noisy = (borne(models_of(own)[0], asked, 2, SHARED) for own in cells)
     assert isinstance(exact, Borne)
     assert isinstance(noisy, Borne)
     assert exact.high - exact.low < noisy.high - noisy.low
+
+
+def test_what_is_far_beyond_all_that_was_measured_is_not_judged() -> None:
+    (model,) = models_of(campaign())
+    found = borne(model, Asked("registrations", "udp", "net", 100_000_000, 1, LOAD_S, 0), 2, SHARED)
+    assert isinstance(found, str)
+    assert "times the largest load that the model was fitted to" in found
 
 
 def test_nothing_is_borne_by_a_model_that_is_not_judged() -> None:

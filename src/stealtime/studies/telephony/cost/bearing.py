@@ -18,6 +18,9 @@ SHARED: tuple[Part, ...] = ("server", "host", "standby", "generators")
 """On one machine that has everything, as the laboratory."""
 ACTIVE: tuple[Part, ...] = ("server", "host")
 """On the host where the guests run, if standby and phones are elsewhere."""
+_BEYOND_FITTED_MAX = 2.0
+"""Times the largest load that was fitted: the straight line was a third too low at some twenty times
+(docs/telephony-cost.md)."""
 _PROBED, _PROBED_S = 1.0, 1.0
 """Registrations a second, or calls, and for how long: the second point of a straight line, whose first is 0."""
 
@@ -67,6 +70,9 @@ def borne(model: CostModel, asked: Asked, cpus: int, parts: tuple[Part, ...]) ->
         return (guests, "virtual CPU") if guests < machine else (machine, "CPUs of the machine")
 
     found, bound = most(1.0)
+    fitted = max(one.asked.load for one in model.singles if one.asked.kind == asked.kind)
+    if (times := found / asked.appliances / fitted) > _BEYOND_FITTED_MAX:
+        return f"that would be {times:.0f} times the largest load that the model was fitted to"
     return Borne(found, most(1.0 + worst)[0], most(max(1.0 - worst, 0.01))[0], bound)
 
 

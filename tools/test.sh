@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all rings: kvm and unit, guest with wheel and browser, cargo's tests, and protect; one count over all comes last.
+# Runs all rings: unit and browser, guest with the wheel, cargo's tests, and protect; one count over all comes last.
 set -uo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"
@@ -34,18 +34,16 @@ build_tests() {
 phase "Debian packages for tests"
 tools/packages.sh test || exit 2
 
-phase "kvm, unit"
-# The times of machines under KVM mean nothing here, and they leave half of both CPUs idle: what measures nothing runs
-# beside them.
-ring kvm -m "not truth and not by_request" tests/kvm >"$logs/kvm-ring.log" 2>&1 &
-kvm=$!
+phase "unit, browser"
 # What guests boot: what cannot be had now, the tests that need it ask for again, and say why.
 chrt --idle 0 .venv/bin/python tests/rigs/fetch_guests.py >"$logs/fetch.log" 2>&1 &
 fetch=$!
-chrt --idle 0 tools/unit.sh 2>&1 | tee "$logs/pytest-unit.log"
+(chrt --idle --pid 0 "$BASHPID" && ring browser tests/browser) >"$logs/browser-ring.log" 2>&1 &
+browser=$!
+tools/unit.sh 2>&1 | tee "$logs/pytest-unit.log"
 ((PIPESTATUS[0] == 0)) || echo unit >>"$failures"
-wait "$kvm"
-cat "$logs/kvm-ring.log"
+wait "$browser"
+cat "$logs/browser-ring.log"
 wait "$fetch"
 
 # What measures has the machine for itself. Commands wait for what they start, and hosts that die for timeouts, most of
@@ -53,17 +51,18 @@ wait "$fetch"
 phase "guests: what runs beside others"
 ring beside -m "beside and not truth" --numprocesses=3 --dist=loadfile tests/guest
 phase "guests, and what of protection runs alone"
-# What measures leaves more than half of the time to nobody. What builds and draws takes that of the CPU which is not
-# measured: there it gives way at once to all that wakes up.
+# What measures leaves more than half of the time to nobody. What builds takes that of the CPU which is not measured:
+# there it gives way at once to all that wakes up.
 (
     # The first one: tests measure on the last (tests/rigs/machines.py).
     chrt --idle --pid 0 "$BASHPID" && taskset --pid --cpu-list "$(allowed_cpus | head -n 1)" "$BASHPID"
     build_tests && ring wheel tests/wheel
-    ring browser tests/browser
-) >"$logs/meanwhile.log" 2>&1 &
-meanwhile=$!
+) >"$logs/builds.log" 2>&1 &
+builds=$!
 ring guest -m "((guest and not beside) or alone) and not truth" tests/guest tests/protect
-phase "Rust, and the rest of wheel and browser"
+phase "the rest of building, and Rust"
+wait "$builds"
+cat "$logs/builds.log"
 step "build the Rust tests" build_tests || echo cargo >>"$failures"
 cargo_tests members "${members[@]}" -- --test-threads=8 &
 running=$!
@@ -77,8 +76,6 @@ wait "$running"
 for log in "$logs"/cargo-{members,others}.log; do
     grep -q '^test result: ' "$log" || echo cargo >>"$failures"
 done
-wait "$meanwhile"
-cat "$logs/meanwhile.log"
 
 phase "protection"
 ring protect -m "protect and not alone and not truth" --numprocesses=2 --dist=loadfile tests/protect

@@ -52,6 +52,3 @@ CAMPAIGNS: dict[str, dict[str, Any]] = {
         "priority": 0,
     },
 }
-
-IN_EVERY_RING = "exits"
-"""The one that ``make test`` measures; the others, of which each boots its machine, are in ``make truth``."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from attributed import LONG_NS, Attributed
-from campaigns import CAMPAIGNS, IN_EVERY_RING
+from campaigns import CAMPAIGNS
 from first_level import EXCHANGE, KERNEL, FirstLevel, first_level
 
 from stealtime.lab.image.kernel import find_kernel
@@ -76,19 +76,17 @@ def failover(sound_machine: FirstLevel, request: pytest.FixtureRequest) -> dict[
 
 
 @pytest.fixture(scope="session")
-def runs(machine: FirstLevel, tell: Callable[[str], None], request: pytest.FixtureRequest) -> dict[str, Run]:
-    """What each campaign gave that a selected test asks for, measured one after the other."""
-    in_full = any(item.get_closest_marker("truth") for item in request.session.items)
-    campaigns = CAMPAIGNS if in_full else {IN_EVERY_RING: CAMPAIGNS[IN_EVERY_RING]}
-    (machine.exchange / "campaigns.json").write_text(json.dumps(list(campaigns.values())))
+def runs(machine: FirstLevel, tell: Callable[[str], None]) -> dict[str, Run]:
+    """What each campaign gave, measured one after the other."""
+    (machine.exchange / "campaigns.json").write_text(json.dumps(list(CAMPAIGNS.values())))
     began_s = time.monotonic()
     program = [".venv/bin/python", "tests/kvm/inside.py", f"{EXCHANGE}/campaigns.json", f"{EXCHANGE}/runs"]
     said = machine.run(program, within_s=_MEASURED_WITHIN_S)
-    tell(f"KVM, measured {', '.join(campaigns)}: {time.monotonic() - began_s:.0f} s")
+    tell(f"KVM, measured {', '.join(CAMPAIGNS)}: {time.monotonic() - began_s:.0f} s")
     folders = [line.strip() for line in said.splitlines() if line.startswith(str(EXCHANGE))]
-    assert len(folders) == len(campaigns), said
+    assert len(folders) == len(CAMPAIGNS), said
     names = [folder.rpartition("/")[2] for folder in folders]
-    return {one: Run.open(machine.exchange / "runs" / name) for one, name in zip(campaigns, names, strict=True)}
+    return {one: Run.open(machine.exchange / "runs" / name) for one, name in zip(CAMPAIGNS, names, strict=True)}
 
 
 @pytest.fixture(scope="session")

@@ -3,25 +3,23 @@
 from collections.abc import Callable
 
 import pytest
-from campaigns import IN_EVERY_RING
 from first_level import FirstLevel
-from truth import some_of
 
 from stealtime.store.run import Run, Trial
 
-pytestmark = pytest.mark.kvm
+pytestmark = [pytest.mark.kvm, pytest.mark.truth]
 
-PLATFORMS = {IN_EVERY_RING: "qemu-kvm-paravirt", "quota": "qemu-kvm-hyperv", "plain": "qemu-kvm-emulated"}
+PLATFORMS = {"exits": "qemu-kvm-paravirt", "quota": "qemu-kvm-hyperv", "plain": "qemu-kvm-emulated"}
 
 
 CLOCKS = {
-    IN_EVERY_RING: {"kvm-clock", "tsc"},
+    "exits": {"kvm-clock", "tsc"},
     "quota": {"hyperv_clocksource_msr", "hyperv_clocksource_tsc_page", "tsc"},
     "plain": {"acpi_pm"},
 }
 
 
-@pytest.mark.parametrize("campaign", some_of(PLATFORMS, IN_EVERY_RING))
+@pytest.mark.parametrize("campaign", PLATFORMS)
 def test_a_guest_of_each_platform_runs_under_kvm(trial_of: Callable[[str], Trial], campaign: str) -> None:
     trial = trial_of(campaign)
     assert trial.record.cell.platform == PLATFORMS[campaign]
@@ -34,14 +32,13 @@ def test_a_guest_of_each_platform_runs_under_kvm(trial_of: Callable[[str], Trial
     assert trial.record.host_tracing.lost == 0
 
 
-@pytest.mark.parametrize("campaign", some_of(CLOCKS, IN_EVERY_RING))
+@pytest.mark.parametrize("campaign", CLOCKS)
 def test_each_platform_keeps_its_time_as_it_should(trial_of: Callable[[str], Trial], campaign: str) -> None:
     record = trial_of(campaign).record
     assert record.machine is not None
     assert str(getattr(record.machine.agent_facts["clocksource"], "value", "")) in CLOCKS[campaign]
 
 
-@pytest.mark.truth
 def test_what_is_left_out_of_hyperv_stands_in_the_run(trial_of: Callable[[str], Trial]) -> None:
     record = trial_of("quota").record
     assert record.machine is not None
@@ -51,7 +48,6 @@ def test_what_is_left_out_of_hyperv_stands_in_the_run(trial_of: Callable[[str], 
     assert facts["hyperv_features_left_out"] == "hv-avic: KVM uses no AVIC or APICv here"
 
 
-@pytest.mark.truth
 def test_a_missing_enlightenment_is_left_out_and_the_guest_boots(machine: FirstLevel, runs: dict[str, Run]) -> None:
     said = machine.run([".venv/bin/python", "tests/kvm/without_a_leaf.py"], within_s=240.0)
     assert "hv-stimer: this host's KVM does not have it" in said

@@ -25,6 +25,7 @@ from stealtime.studies.telephony.registrations.load import Load, fresh_names, ru
 
 pytestmark = [
     pytest.mark.protect,
+    pytest.mark.truth,
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
     pytest.mark.skipif(shutil.which("sipp") is None, reason="the package sip-tester is not installed"),
 ]
@@ -63,7 +64,6 @@ def test_each_side_has_a_host_and_each_host_its_cpu(place: SeparateHostsPlace, t
     assert used.server_ns <= sum(one.guests_ns for one in found)
 
 
-@pytest.mark.truth
 def test_voice_is_lost_with_the_host_of_media_alone(place: SeparateHostsPlace, tmp_path: Path) -> None:
     media = _lost_and_counted(place, "media", tmp_path / "media")
     assert media.voice.lost > 0

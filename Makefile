@@ -35,7 +35,7 @@ setup: .venv/.built .venv/.kernels ## install and build what is missing: Debian 
 run: setup ## set up, then measure this machine against its virtual machines (RUN_ARGS="..." is passed on)
 	@.venv/bin/stealtime run $(RUN_ARGS)
 
-test: setup ## set up, then run every test: Rust, Python, browser, machines
+test: setup ## set up, then run the tests: Rust, Python, browser, machines
 	@tools/test.sh
 
 truth: setup ## run the slow tests that judge the instruments (TRUTH=due: only if what they judge has changed)

@@ -72,6 +72,22 @@ def test_scheduling_that_grows_with_the_tasks_is_not_flat() -> None:
     assert "guest tau 1.00" in found[2].evidence
 
 
+def test_scheduling_that_falls_with_the_tasks_depends_on_them_too() -> None:
+    guest = [condition("guest", count, scheduling=[3_000.0 - 100 * count] * 1_000) for count in COUNTS]
+    found = seed_claims([*both()[: len(COUNTS)], *guest])
+    assert (found[2].verdict, "guest tau -1.00" in found[2].evidence) == ("does not hold", True)
+
+
+def test_scheduling_that_wavers_is_not_called_flat() -> None:
+    wavering = [1_000.0, 5_000.0, 900.0, 4_000.0, 1_100.0, 3_000.0]
+    guest = [
+        condition("guest", count, scheduling=[average] * 1_000) for count, average in zip(COUNTS, wavering, strict=True)
+    ]
+    found = seed_claims([*both()[: len(COUNTS)], *guest])
+    assert found[2].verdict == "not judged", found[2]
+    assert "averages are up to 5.6 times another one" in found[2].evidence
+
+
 def test_what_a_run_does_not_tell_is_not_judged() -> None:
     assert verdicts(both(COUNTS[:4])) == ["not judged"] * 5
     assert seed_claims(both()[len(COUNTS) :]) == []

@@ -63,7 +63,12 @@ def seed_claims(conditions: Sequence[MeasuredCondition]) -> list[SeedClaim]:
     claims: tuple[tuple[str, str, Callable[[_Pair], tuple[Verdict, str]]], ...] = (
         ("near", f"on the average every overhead is near the native one (at most {_NEAR:g} times)", _near),
         ("later", "the event latency is longer than natively on the average", _later),
-        ("flat", f"scheduling does not grow with the number of tasks (Kendall's tau, {_SIGNIFICANT:g})", _flat),
+        (
+            "flat",
+            f"scheduling neither rises nor falls with the number of tasks (Kendall's tau, {_SIGNIFICANT:g}), "
+            f"and no average is more than {_NEAR:g} times another one",
+            _flat,
+        ),
         (
             "rare",
             f"outliers ({_OUTLIER:g} medians) are rarer in scheduling than in event latency and context switch",
@@ -147,13 +152,19 @@ def _flat(pair: _Pair) -> tuple[Verdict, str]:
     averages = pair.averages("scheduling")
     if averages is None:
         return _unknown(["scheduling"])
-    words, grows = [], False
+    words, has_trend, furthest = [], False, 1.0
     for which, name in enumerate(("native", "guest")):
-        found = stats.kendalltau(list(averages), [both[which] for both in averages.values()])
+        own = [both[which] for both in averages.values()]
+        furthest = max(furthest, max(own) / min(own))
+        found = stats.kendalltau(list(averages), own)
         tau, chance = float(found.statistic), float(found.pvalue)
-        grows |= tau > 0 and chance < _SIGNIFICANT
+        has_trend |= chance < _SIGNIFICANT
         words.append(f"{name} tau {tau:.2f}, p {chance:.3f}")
-    return _verdict(not grows), f"{len(averages)} numbers of tasks; {'; '.join(words)}"
+    evidence = f"{len(averages)} numbers of tasks; {'; '.join(words)}"
+    if not has_trend and furthest > _NEAR:
+        # So few numbers show a trend only where each is beyond the one before.
+        return "not judged", f"no trend is seen, but averages are up to {furthest:.1f} times another one: {evidence}"
+    return _verdict(not has_trend), evidence
 
 
 def _rare(pair: _Pair) -> tuple[Verdict, str]:

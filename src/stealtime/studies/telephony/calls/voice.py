@@ -1,7 +1,6 @@
 """Voice through the calls: ``stealtime-agent rtp talk`` at both ends (docs/media.md), read by :mod:`.heard`."""
 
 import json
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import psutil
 
 from stealtime.hosts.client import Client
 from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.studies.telephony.calls.ends import BothEnds
 from stealtime.studies.telephony.calls.heard import voice_of
 from stealtime.studies.telephony.calls.plan import FIRST_CALLER_PORT, FIRST_PHONE_PORT, STEP
 from stealtime.studies.telephony.calls.relays import Destinations
@@ -19,11 +19,9 @@ from stealtime.vocabulary.errors import StealtimeError
 
 LEAD_S = 0.5
 """Both ends listen for so long before they speak: what came before the other one's sockets are open would be lost."""
-_ENDS_WITHIN_S = 30.0
-"""After the voice: closing reports take a second, and who misses some waits 10 s."""
 
 
-class VoiceOfCalls:
+class VoiceOfCalls(BothEnds):
     """Both ends of all calls speak from when it is made; ``end`` gives what they heard. As a context it ends both.
 
     Args:
@@ -37,24 +35,18 @@ class VoiceOfCalls:
     def __init__(
         self, client: Client, destinations: Destinations, duration_s: float, folder: Path, *, first: int = 0
     ) -> None:
+        super().__init__()
         self._client = client
         self._folder = folder
         self._duration_s = duration_s
-        self._ends = {
-            "callers": self._start("callers", FIRST_CALLER_PORT + STEP * first, destinations.of_callers),
-            "phones": self._start("phones", FIRST_PHONE_PORT + STEP * first, destinations.of_phones),
-        }
-        time.sleep(LEAD_S)
+        try:
+            self.ends["callers"] = self._start("callers", FIRST_CALLER_PORT + STEP * first, destinations.of_callers)
+            self.ends["phones"] = self._start("phones", FIRST_PHONE_PORT + STEP * first, destinations.of_phones)
+            time.sleep(LEAD_S)
+        except BaseException:
+            self.__exit__()
+            raise
         self._began_s = time.monotonic()
-
-    def __enter__(self) -> "VoiceOfCalls":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in self._ends.values():
-            if process.poll() is None:
-                process.kill()
-                process.wait()
 
     def await_last_word(self) -> None:
         """Wait until all has been said; it may not have been heard yet."""
@@ -66,13 +58,8 @@ class VoiceOfCalls:
         Raises:
             StealtimeError: An end failed, or what it measured is not valid.
         """
-        deadline = self._began_s + self._duration_s + _ENDS_WITHIN_S
-        for process in self._ends.values():
-            try:
-                process.wait(timeout=max(0.1, deadline - time.monotonic()))
-            except (psutil.TimeoutExpired, subprocess.TimeoutExpired):
-                raise StealtimeError(f"the voice of the calls did not end within {_ENDS_WITHIN_S:g} s") from None
-        return voice_of(*(self._document(name, process.returncode) for name, process in self._ends.items()))
+        codes = self.wait_for_both(self._began_s + self._duration_s)
+        return voice_of(*(self._document(name, code) for name, code in codes.items()))
 
     def _start(self, name: str, first_port: int, destinations: Sequence[str]) -> psutil.Popen:
         target = self._folder / f"relays-of-{name}"

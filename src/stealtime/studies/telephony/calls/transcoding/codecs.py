@@ -56,3 +56,4 @@ def ulaw_decoded(codes: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 PCMU = Codec("PCMU", 0, _LOUDEST, ulaw_encoded, ulaw_decoded)
 G722 = Codec("G722", 9, 16383, g722.encoded, g722.decoded)
+CODECS = {one.name: one for one in (PCMU, G722)}

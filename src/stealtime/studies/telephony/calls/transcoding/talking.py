@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stealtime.studies.telephony.calls.transcoding.codecs import G722, PACKET_SAMPLES, PCMU
+from stealtime.studies.telephony.calls.transcoding.codecs import CODECS, PACKET_SAMPLES
 from stealtime.studies.telephony.calls.transcoding.melody import PACKETS_OF_MELODY, melody, packets
 
 READY = "ready"
@@ -127,7 +127,7 @@ class _End:
     def _say(self, begins_ns: int) -> tuple[NDArray[np.int64], int]:
         """Say everything; give when each packet was handed to the kernel, and how many it refused."""
         order, count = self._order, len(self._sockets)
-        codec = PCMU if order.codec == PCMU.name else G722
+        codec = CODECS[order.codec]
         held = packets(codec)
         said = [[held[tone] for tone in melody(name_of(order.end, stream))] for stream in range(count)]
         targets = [(address, int(port)) for address, _, port in (one.rpartition(":") for one in order.destinations)]
@@ -204,7 +204,7 @@ def _main() -> None:
     told: dict[str, Any] = json.loads(order_path.read_text())
     end = _End(Order(**told))
     # Made before it matters how long that takes.
-    packets(PCMU if told["codec"] == PCMU.name else G722)
+    packets(CODECS[told["codec"]])
     sys.stdout.write(f"{READY}\n")
     sys.stdout.flush()
     end.run(int(sys.stdin.readline()), out)

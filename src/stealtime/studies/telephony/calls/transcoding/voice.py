@@ -1,6 +1,7 @@
 """Voice through calls that are transcoded: :mod:`.talking` at both ends, read by :mod:`.listening`."""
 
 import json
+import select
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from stealtime.hosts.client import Client
+from stealtime.studies.telephony.calls.ends import BothEnds
 from stealtime.studies.telephony.calls.results import Voice
 from stealtime.studies.telephony.calls.transcoding import talking
 from stealtime.studies.telephony.calls.transcoding.codecs import PCMU, Codec
@@ -26,12 +28,10 @@ if TYPE_CHECKING:
 _BEGINS_NS = 50_000_000
 """After both ends listen."""
 _READY_WITHIN_S = 20.0
-_ENDS_WITHIN_S = 30.0
-"""After the voice: a silent path is waited for, and all is written down."""
 _SAID_BYTES = 300
 
 
-class VoiceInTwoCodecs:
+class VoiceInTwoCodecs(BothEnds):
     """Both ends of all calls say their melodies from when it is made, each in its codec. As a context it ends both.
 
     Args:
@@ -48,6 +48,7 @@ class VoiceInTwoCodecs:
     def __init__(
         self, client: Client, plan: "CallPlan", destinations: "Destinations", duration_s: float, folder: Path
     ) -> None:
+        super().__init__()
         self._client = client
         self._folder = folder
         self._codecs = (PCMU, plan.phones_codec)
@@ -56,33 +57,22 @@ class VoiceInTwoCodecs:
             ("callers", plan.caller_ports, destinations.of_callers),
             ("phones", plan.phones, destinations.of_phones),
         )
-        self._ends: dict[str, psutil.Popen] = {}
         try:
             for (name, ports, targets), codec in zip(ends, self._codecs, strict=True):
-                self._ends[name] = self._start(name, ports, targets, codec)
-            for name, process in self._ends.items():
+                self.ends[name] = self._start(name, ports, targets, codec)
+            for name, process in self.ends.items():
                 self._await_ready(name, process)
         except BaseException:
             self.__exit__()
             raise
         self._begins_ns = time.monotonic_ns() + _BEGINS_NS
-        for process in self._ends.values():
+        for process in self.ends.values():
             process.stdin.write(f"{self._begins_ns}\n".encode())
             process.stdin.close()
 
-    def __enter__(self) -> "VoiceInTwoCodecs":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in self._ends.values():
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-
     def await_last_word(self) -> None:
         """Wait until all has been said; it may not have been heard yet."""
-        last_ns = self._begins_ns + self._packets * PACKET_NS
-        time.sleep(max(0.0, (last_ns - time.monotonic_ns()) / 1e9))
+        time.sleep(max(0.0, self._last_word_s - time.monotonic()))
 
     def end(self) -> Voice:
         """Wait until all has been said and heard.
@@ -90,16 +80,15 @@ class VoiceInTwoCodecs:
         Raises:
             StealtimeError: An end failed.
         """
-        deadline = self._begins_ns / 1e9 + self._packets * PACKET_NS / 1e9 + _ENDS_WITHIN_S
-        for name, process in self._ends.items():
-            try:
-                code = process.wait(timeout=max(0.1, deadline - time.monotonic()))
-            except (psutil.TimeoutExpired, subprocess.TimeoutExpired):
-                raise StealtimeError(f"the voice of the {name} did not end within {_ENDS_WITHIN_S:g} s") from None
+        for name, code in self.wait_for_both(self._last_word_s).items():
             if code != 0:
                 raise self._failed(name, code)
-        callers, phones = (Records.read(self._folder / f"{name}.npz") for name in self._ends)
+        callers, phones = (Records.read(self._folder / f"{name}.npz") for name in self.ends)
         return voice_of(callers, phones, self._codecs)
+
+    @property
+    def _last_word_s(self) -> float:
+        return (self._begins_ns + self._packets * PACKET_NS) / 1e9
 
     def _start(self, name: str, ports: Sequence[int], targets: Sequence[str], codec: Codec) -> psutil.Popen:
         order = Order(
@@ -117,9 +106,11 @@ class VoiceInTwoCodecs:
             return self._client.start(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err)
 
     def _await_ready(self, name: str, process: psutil.Popen) -> None:
-        deadline = time.monotonic() + _READY_WITHIN_S
         # It says one word, or ends.
-        if process.stdout.readline().decode().strip() != READY or time.monotonic() > deadline:
+        said, _, _ = select.select([process.stdout], [], [], _READY_WITHIN_S)
+        if not said:
+            raise StealtimeError(f"the {name} were not ready to talk within {_READY_WITHIN_S:g} s")
+        if process.stdout.readline().decode().strip() != READY:
             raise self._failed(name, process.poll())
 
     def _failed(self, name: str, code: int | None) -> StealtimeError:

@@ -27,6 +27,7 @@ from stealtime.hosts.guest import Guest, ProtectionLostError
 from stealtime.hosts.silences import answered_again, unanswered_protocols
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.status import MemberStatus
+from stealtime.report.catalogue.pictures import figure_of
 from stealtime.report.page.html import write_report
 from stealtime.report.repetitions import ratio_to
 from stealtime.report.summarizing import summarize
@@ -35,8 +36,8 @@ from stealtime.store.results import Result
 from stealtime.store.run import find_run
 from stealtime.studies import protection
 from stealtime.studies.protection import driver
+from stealtime.studies.protection.catalogue import CATALOGUE
 from stealtime.studies.protection.figures import ProtectionFigures
-from stealtime.studies.protection.page.pictures import failover_figure, round_trip_figure
 from stealtime.studies.protection.results import Failover, RoundTrips
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
@@ -182,12 +183,17 @@ def test_the_cost_is_told_against_the_unprotected_guest(stealtime: Command, play
     assert by_mode["off"].figure("pause_p50_ns").of_repetitions == []
 
 
-def test_what_must_not_happen_is_told_loudly(stealtime: Command, played: ScriptedDriver) -> None:
+def test_what_must_not_happen_is_told_loudly(stealtime: Command, played: ScriptedDriver, tmp_path: Path) -> None:
     played.violations = {"forgotten": 3}
     shown = stealtime("run", "protection", "--short").out
     assert "3 of 50 acknowledged values were lost or wrong" in shown
     assert "limits: clients saw what must not happen (2 of 4 cells)" in shown
-    assert "clients saw what must not happen: 3 x forgotten" in stealtime("show", "--all").out
+    told = stealtime("show", "--all").out
+    assert "clients saw what must not happen: 3 x forgotten" in told
+    assert "1 of 1 TCP connections were lost" in told
+    stealtime("export", "last", "--csv", str(tmp_path))
+    lines = csv.DictReader((tmp_path / "summary.csv").read_text().splitlines())
+    assert sorted(line["wrong"] for line in lines) == ["0", "0", "3", "3"]
     document = json.loads(stealtime("show", "--json").out)
     struck = [cell for cell in document["cells"] if cell["probe"] == "failover"]
     assert [(cell["violations"], cell["connections_lost"]) for cell in struck] == [({"forgotten": 3}, 1)] * 2
@@ -239,7 +245,8 @@ def test_its_page_has_a_time_line_of_a_failover_and_round_trips_by_mode(
 ) -> None:
     assert stealtime("run", "protection").code == 0
     cells = [one for one in summarize(find_run("last", runs)).cells if isinstance(one, ProtectionFigures)]
-    failover = failover_figure([one for one in cells if one.probe == "failover"])
+    died, waited = CATALOGUE.pictures
+    failover = figure_of(died, cells)
     assert failover is not None
     assert [group.title for group in failover.groups] == ["killed 100ms net", "silent 100ms net"]
     rows = {row.name: row for row in failover.groups[0].rows}
@@ -248,7 +255,7 @@ def test_its_page_has_a_time_line_of_a_failover_and_round_trips_by_mode(
     assert (rows["TCP silent"].low, rows["TCP silent"].high) == (-10 * MS, 293 * MS)
     assert rows["TCP silent"].words == "303 ms, until +293 ms"
     assert (rows["UDP silent"].high, rows["UDP silent"].words) == (None, "200 ms; when was not stored")
-    trips = round_trip_figure([one for one in cells if one.probe == "roundtrip"])
+    trips = figure_of(waited, cells)
     assert trips is not None
     assert [(group.title, [row.name for row in group.rows]) for group in trips.groups] == [
         ("TCP", ["off", "100ms net"]),
@@ -256,7 +263,7 @@ def test_its_page_has_a_time_line_of_a_failover_and_round_trips_by_mode(
     ]
     assert trips.groups[0].rows[0].words == "1.02 ms; 99 % within 2.05 ms"
     page = (find_run("last", runs).folder / "report.html").read_text()
-    assert page.index('aria-label="Time line of a failover"') < page.index('<details class="table">')
+    assert page.index('aria-label="A failover, from the fault on"') < page.index('<details class="table">')
 
 
 def test_when_answers_came_again_is_that_of_the_longest_silence() -> None:

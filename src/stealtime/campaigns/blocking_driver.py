@@ -14,13 +14,13 @@ from typing import TypeVar
 import psutil
 
 from stealtime.campaigns.booted import KeepPart, Measured, keep_nothing
+from stealtime.campaigns.driven_result import DrivenResult
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.strangers import seen_record, watched_cpus
 from stealtime.campaigns.trial_setup import placement_record
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.lab.strangers.look import between, look
 from stealtime.store.model import TrialRecord
-from stealtime.store.results import Result
 from stealtime.vocabulary.errors import StealtimeError
 
 _TRIES = 3
@@ -47,8 +47,8 @@ class BlockingDriver(ABC):
         self._log = folder / _LOG
 
     @abstractmethod
-    def carry_out(self, cell: PlannedCell) -> Result:
-        """Carry out a trial; its result says how often it was begun anew in ``retries``."""
+    def carry_out(self, cell: PlannedCell) -> DrivenResult:
+        """Carry out a trial; how often it was begun anew is put into its result afterwards."""
 
     @abstractmethod
     def give_up(self) -> None:
@@ -104,7 +104,7 @@ class BlockingDriver(ABC):
         )
         return Measured(record, None)
 
-    def _result(self, cell: PlannedCell) -> Result:
+    def _result(self, cell: PlannedCell) -> DrivenResult:
         retries = 0
         while True:
             try:

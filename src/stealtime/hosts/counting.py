@@ -16,14 +16,23 @@ from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.protect.status import MemberStatus
 from stealtime.vocabulary.errors import StealtimeError
 
+PROTOCOLS = ("tcp", "udp")
+"""Over which clients count."""
 COUNTER_PORT = 7000
 COUNTER = (f"tcp={COUNTER_PORT}", f"udp={COUNTER_PORT}", "memory=16MiB", "dirty=50/10ms")
 """What the guest runs unless it is told otherwise."""
 
 
-def counting_machine(mode: str) -> dict[str, Any]:
-    """Say what a guest that counts is, and how it is protected, as in ``VM.toml``."""
+def counting_machine(mode: str, interval_ns: int | None = None) -> dict[str, Any]:
+    """Say what a guest that counts is, and how it is protected, as in ``VM.toml``.
+
+    Args:
+        mode: Of its protection.
+        interval_ns: From one checkpoint to the next; None: the default, or no protection.
+    """
+    interval = {} if interval_ns is None else {"interval": f"{interval_ns}ns"}
     return {
+        **interval,
         "mode": mode,
         "program": "counter",
         "program_arguments": list(COUNTER),
@@ -143,10 +152,9 @@ def see_protected(guest: Guest, active: MemberStatus, from_ns: int, client: Coun
         raise
 
 
-def counts_of(seen: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what every client counts: requests, those acknowledged, and what it saw that must not happen."""
-    told = {name: seen[name] for name in ("requests", "acknowledged")}
-    return {**told, "violations": violations_of(seen)}
+def round_trips_of(seen: Mapping[str, Any]) -> dict[str, int]:
+    """Give how long a client waited for answers over each protocol: ``tcp_p50_ns``, ``tcp_p99_ns`` ..."""
+    return {f"{name}_p{share}_ns": seen["round_trip_ns"][name][f"p{share}"] for name in PROTOCOLS for share in (50, 99)}
 
 
 def violations_of(seen: Mapping[str, Any]) -> dict[str, int]:

@@ -1,13 +1,16 @@
 """A driver that keeps what it set up for a cell, for the next one that wants the same."""
 
 from abc import abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 from stealtime.campaigns.blocking_driver import BlockingDriver
 from stealtime.campaigns.planned import PlannedBoot
 from stealtime.hosts.guest import Guest, ProtectionLostError
 from stealtime.hosts.host import NotProtectedError
+from stealtime.hosts.setting_up import refuse_hosts, set_up_hosts
 from stealtime.hosts.testbed import Testbed
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.vocabulary.errors import StealtimeError
@@ -61,7 +64,8 @@ class ReusingDriver(BlockingDriver, Generic[Kept, Wanted]):
 
 
 class GuestDriver(ReusingDriver[Guest, Wanted]):
-    """Keeps a guest, begun anew where its host has died.
+    """Keeps a guest on two hosts, begun anew where its host has died. Its ``refuse`` and ``set_up`` are those that a
+    driver's module has; see ``campaigns.probe.Driver``.
 
     Args:
         boot: Whose cells are carried out.
@@ -70,9 +74,24 @@ class GuestDriver(ReusingDriver[Guest, Wanted]):
         testbed: The hosts.
     """
 
+    what: ClassVar[str]
+    """The guest is, as the beginning of a sentence that it is not to be had."""
+
     def __init__(self, boot: PlannedBoot, placement: Placement, folder: Path, testbed: Testbed) -> None:
         super().__init__(boot, placement, folder)
         self.testbed = testbed
+
+    @classmethod
+    def refuse(cls, boot: PlannedBoot, placement: Placement) -> None:
+        """See that the two hosts can be set up, without doing so."""
+        refuse_hosts(boot, placement, cls.what)
+
+    @classmethod
+    @asynccontextmanager
+    async def set_up(cls, boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator[Self]:
+        """Set up the two hosts, or borrow those of the scenario."""
+        async with set_up_hosts(boot, placement, folder, cls.what) as testbed:
+            yield cls(boot, placement, folder, testbed)
 
     def begin(self, kept: Guest) -> None:
         kept.start()

@@ -3,6 +3,28 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stealtime.hosts.counting import PROTOCOLS
+from stealtime.hosts.guest import Fault
+
+
+def silences_of(seen: Mapping[str, Any], fault: Fault, open_after_s: float) -> dict[str, Any]:
+    """Tell what a client saw of a fault over each protocol.
+
+    Args:
+        seen: By it, as ``stealtime-agent count --json`` prints it.
+        fault: Of the host of its guest.
+        open_after_s: See :func:`unanswered_protocols`.
+
+    Returns:
+        ``silence_tcp_ns`` and ``silence_udp_ns``, the longest times between two answers; what :func:`answered_again`
+        gives; ``unanswered_protocols``.
+    """
+    return {
+        **{f"silence_{name}_ns": seen["longest_outage_ns"][name] for name in PROTOCOLS},
+        **answered_again(seen["flows"], fault.struck_ns),
+        "unanswered_protocols": unanswered_protocols(seen["flows"], open_after_s),
+    }
+
 
 def unanswered_protocols(flows: Sequence[Mapping[str, Any]], open_after_s: float) -> tuple[str, ...]:
     """Name the protocols of which a flow was never answered, or not any more when the client ended.

@@ -1,7 +1,7 @@
 """What a study declares of its figures: how each is taken from a result, put together, called, and where it is shown.
 
 All else follows: :mod:`.cell` computes the figures of a cell, :mod:`.comparison` holds those of two runs side by side,
-:mod:`.rows` makes tables of them, which :mod:`.terminal` and :mod:`.page` show. Pure.
+:mod:`.rows` makes tables of them, which :mod:`.terminal` and :mod:`.page` show; :mod:`.pictures` draws. Pure.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stealtime.report import notation
+from stealtime.report.catalogue.declared_pictures import Spread, TimeLine
 from stealtime.store.results import Result
 
 
@@ -104,6 +105,8 @@ class Catalogue:
     """By the name of the probe."""
     tables: tuple[FigureTable, ...]
     """In the order in which they are shown."""
+    pictures: tuple[Spread | TimeLine, ...] = ()
+    """That the page has above the tables."""
     limits: Callable[[Sequence[Any]], Sequence[str]] = lambda _results: ()
     """Says what limits the figures of a cell, by the results that they are of."""
     contents: str | None = None

@@ -45,6 +45,8 @@ class ShownStudy(ABC):
         """Say what it makes of its tables; the page shows that by its pictures."""
         return ()
 
-    def pictures(self, _cells: Sequence[Any]) -> Pictures:
-        """Draw what the page shows above the tables."""
-        return Pictures()
+    def pictures(self, cells: Sequence[Any]) -> Pictures:
+        """Draw what the page shows above the tables: what the catalogue declares."""
+        from stealtime.report.catalogue.pictures import pictures_of
+
+        return pictures_of(self.catalogue.pictures, cells)

@@ -1,20 +1,19 @@
 """What the study answers of a run: what clients see of a host that dies, and what protection costs them before."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from stealtime.hosts.counting import PROTOCOLS
 from stealtime.hosts.host import FAULT_WORDS
 from stealtime.report.answer import Answer, Quotes
 from stealtime.report.answer_trust import why_nothing
-from stealtime.report.catalogue.answer import answered, count_words, figure_words, ratio_words
+from stealtime.report.catalogue.answer import answered, count_words, figure_words, ratio_words, same_but
 from stealtime.report.notation import count
-from stealtime.report.repetitions import FigureOfRepetitions
 from stealtime.report.summary import RunSummary
 from stealtime.studies.protection.figures import ProtectionFigures
 from stealtime.studies.protection.probes import FailoverParameters, ProtectedParameters
 from stealtime.vocabulary.quantities import format_duration
 
-STUDY = "protection"
+_QUOTED = {"failover": ("silence_tcp_ns", "silence_udp_ns"), "roundtrip": ("tcp_p50_ns",)}
 
 
 def answer_of(summary: RunSummary) -> Answer:
@@ -22,36 +21,21 @@ def answer_of(summary: RunSummary) -> Answer:
     cells = summary.cells_of(ProtectionFigures)
     valid = [cell for cell in cells if cell.valid and cell.figures]
     if not valid:
-        return Answer.not_judged(STUDY, *why_nothing(summary, cells))
+        return Answer.not_judged("protection", *why_nothing(summary, cells))
     quotes = Quotes()
-    failovers = sorted((cell for cell in valid if cell.probe == "failover"), key=_lost_nothing)
+    failovers = sorted((cell for cell in valid if cell.probe == "failover"), key=lambda cell: not cell.gone)
     trips = [cell for cell in valid if cell.probe == "roundtrip" and ProtectedParameters.of(cell).mode != "off"]
-    told = [_died(quotes, cell) for cell in failovers]
-    costs = [_waited(quotes, cell, _base(cell, valid)) for cell in trips]
-    quoted = failovers[:1]
-    if not told:
-        quoted, told, costs = trips[:1] or valid[:1], costs or [_waited(quotes, valid[0], None)], []
-    elif beside := next((cell for cell in trips if _server(cell) == _server(failovers[0])), None):
-        del costs[trips.index(beside)]
-        told[0] += f"; {_waited(quotes, beside, _base(beside, valid), where='')}"
-        quoted = [*quoted, beside]
-    figures = [one for cell in quoted for one in _figures(cell)]
-    return answered(STUDY, summary, [*told, *costs], quotes=quotes, cells=(quoted, cells), figures=figures)
-
-
-def _lost_nothing(cell: ProtectionFigures) -> bool:
-    return not (cell.wrong or cell.connections_lost or cell.pages_wrong or cell.unanswered_protocols)
-
-
-def _server(cell: ProtectionFigures) -> tuple[Any, ...]:
-    own = ProtectedParameters.of(cell)
-    return cell.platform, cell.scenario, own.mode, own.interval_ns
-
-
-def _base(cell: ProtectionFigures, cells: Sequence[ProtectionFigures]) -> ProtectionFigures | None:
-    """Give the same guest unprotected; None where it was not measured."""
-    alike = [one for one in cells if one.probe == cell.probe and one.platform == cell.platform]
-    return next((one for one in alike if ProtectedParameters.of(one).mode == "off"), None)
+    told, waited = [_died(quotes, cell) for cell in failovers], trips or ([] if failovers else valid[:1])
+    quoted = failovers[:1] or waited[:1]
+    for cell in waited:
+        words = _waited(quotes, cell, valid)
+        if len(quoted) == 1 and failovers and _protected(cell) == _protected(failovers[0]):
+            # The same server: what it cost belongs to the sentence that tells what it lost.
+            quoted, told[0] = [*quoted, cell], f"{told[0]}; {words}"
+        else:
+            told.append(f"{_protected(cell)}: {words}")
+    figures = [cell.figure(name) for cell in quoted for name in _QUOTED[cell.probe]]
+    return answered("protection", summary, told, quotes=quotes, cells=(quoted, cells), figures=figures)
 
 
 def _protected(cell: ProtectionFigures) -> str:
@@ -63,36 +47,23 @@ def _protected(cell: ProtectionFigures) -> str:
 def _died(quotes: Quotes, cell: ProtectionFigures) -> str:
     """Say what became of what clients were told, and for how long they heard nothing."""
     wrong = quotes.figure(cell, "wrong", cell.wrong, count(cell.wrong))
-    told = count_words(quotes, cell, "acknowledged")
-    lost = count_words(quotes, cell, "connections_lost")
+    told, lost = (count_words(quotes, cell, name) for name in ("acknowledged", "connections_lost"))
     died = quotes.figure(cell, "repetitions", cell.repetitions, count(cell.repetitions))
-    silence = ", ".join(
-        f"{figure_words(quotes, cell, f'silence_{protocol}_ns')} over {protocol.upper()}" for protocol in ("tcp", "udp")
-    )
+    over = ", ".join(f"{figure_words(quotes, cell, f'silence_{name}_ns')} over {name.upper()}" for name in PROTOCOLS)
     gone = "".join(f"; {text}" for text in cell.silences)
     pages = f", {count_words(quotes, cell, 'pages_wrong')} pages of its memory are wrong" if cell.pages_wrong else ""
     return (
         f"{FAULT_WORDS[FailoverParameters.of(cell).fault]} ({_protected(cell)}): {wrong} of {told} acknowledged values "
-        f"were lost or wrong{pages}, {lost} of {died} TCP connections broke, clients heard nothing for {silence}"
-        f"{gone}"
+        f"were lost or wrong{pages}, {lost} of {died} TCP connections broke, clients heard nothing for {over}{gone}"
     )
 
 
-def _waited(
-    quotes: Quotes, cell: ProtectionFigures, base: ProtectionFigures | None, *, where: str | None = None
-) -> str:
-    """Say what a round trip takes, and how many times as long that is as unprotected."""
-    own = figure_words(quotes, cell, "tcp_p50_ns")
-    where = f"{_protected(cell)}: " if where is None else where
+def _waited(quotes: Quotes, cell: ProtectionFigures, cells: Sequence[ProtectionFigures]) -> str:
+    """Say what a round trip takes, and how many times as long that is as of the same guest unprotected."""
+    words = f"a round trip over TCP takes {figure_words(quotes, cell, 'tcp_p50_ns')}"
+    alike = (one for one in cells if one is not cell and same_but(one, cell, "mode", "interval_ns"))
+    base = next((one for one in alike if ProtectedParameters.of(one).mode == "off"), None)
     if base is None:
-        return f"{where}a round trip over TCP takes {own}"
+        return words
     ratio = ratio_words(quotes, base, cell, "tcp_p50_ns")
-    return (
-        f"{where}a round trip over TCP takes {own}, unprotected {figure_words(quotes, base, 'tcp_p50_ns')}"
-        f"{'' if ratio is None else f': {ratio}'}"
-    )
-
-
-def _figures(cell: ProtectionFigures) -> list[FigureOfRepetitions]:
-    names = ("silence_tcp_ns", "silence_udp_ns") if cell.probe == "failover" else ("tcp_p50_ns",)
-    return [cell.figure(name) for name in names]
+    return f"{words}, unprotected {figure_words(quotes, base, 'tcp_p50_ns')}{'' if ratio is None else f': {ratio}'}"

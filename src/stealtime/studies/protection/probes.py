@@ -28,7 +28,12 @@ class FailoverParameters(ProtectedParameters):
     fault: FaultKind
 
 
-class FailoverCells(ProbeCells):
+class _ProtectedCells(ProbeCells):
+    interval_ns: list[Interval] = Field(default=[100_000_000], alias="interval", min_length=1)
+    """The times from one checkpoint to the next."""
+
+
+class FailoverCells(_ProtectedCells):
     """``failover``: the host of a protected guest dies while a client counts with it."""
 
     parameters = FailoverParameters
@@ -38,15 +43,13 @@ class FailoverCells(ProbeCells):
     """The name of the probe."""
     mode: list[Literal["no-net", "net", "net+bypass"]] = Field(default=["net"], min_length=1)
     """What happens to the guest's output until its checkpoint is acknowledged."""
-    interval_ns: list[Interval] = Field(default=[100_000_000], alias="interval", min_length=1)
-    """The times from one checkpoint to the next."""
     fault: list[FaultKind] = Field(default=["killed", "silent"], min_length=1)
     """How the host dies: ``killed``: its member and QEMU by SIGKILL, whose connection closes; ``silent``: all its links
     lose all frames and all its processes are gone, so that only missing heartbeats tell. On a real host the member
     and QEMU stand still instead, by SIGSTOP. ``planned``: it does not, the guest is moved by its operator."""
 
 
-class RoundTripCells(ProbeCells):
+class RoundTripCells(_ProtectedCells):
     """``roundtrip``: how long a client waits for the answers of a guest, protected and not."""
 
     parameters = ProtectedParameters
@@ -55,8 +58,6 @@ class RoundTripCells(ProbeCells):
     """The name of the probe."""
     mode: list[Mode] = Field(default=["off", "net"], min_length=1)
     """``off`` is the same guest unprotected, which the others are held against."""
-    interval_ns: list[Interval] = Field(default=[100_000_000], alias="interval", min_length=1)
-    """The times from one checkpoint to the next."""
 
     def parameter_sets(self) -> list[ProtectedParameters]:
         """Every mode with every interval; one cell without protection."""

@@ -2,31 +2,10 @@
 
 from typing import Literal
 
-from pydantic import ConfigDict
-
-from stealtime.hosts.checkpoints import Checkpoints
-from stealtime.hosts.moments import Moments
-from stealtime.store.results import Result
+from stealtime.hosts.counted_result import CountedResult
 
 
-class _Counted(Result):
-    """What a client saw that counted over TCP and UDP."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    tables: tuple[str, ...] = ()
-    requests: int
-    acknowledged: int
-    violations: dict[str, int]
-    """What must not happen, by kind: ``forgotten``, ``repeated`` ... as ``stealtime-agent count`` names them."""
-    checkpoints: Checkpoints | None
-    moments: Moments | None = None
-    """None without protection, as the checkpoints, and in older runs."""
-    retries: int = 0
-    """How often the trial was begun anew, because the guest had lost its standby meanwhile: not counted above."""
-
-
-class RoundTrips(_Counted):
+class RoundTrips(CountedResult):
     """How long each answer took, from the first copy of the request on."""
 
     kind: Literal["round-trips"] = "round-trips"
@@ -36,7 +15,7 @@ class RoundTrips(_Counted):
     udp_p99_ns: int
 
 
-class Failover(_Counted):
+class Failover(CountedResult):
     """A host died; the guest went on at the other one."""
 
     kind: Literal["failover"] = "failover"

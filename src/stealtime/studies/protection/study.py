@@ -19,7 +19,6 @@ class ProtectionStudy(CatalogueStudy):
     host_line = late("stealtime.hosts.moments:line_of")
     marks = late("stealtime.hosts.moments:marks_of")
     figures = late("figures:ProtectionFigures")
-    pictures = late("page.pictures:pictures")
 
 
 STUDY = ProtectionStudy()

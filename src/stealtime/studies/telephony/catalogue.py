@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-from stealtime.hosts.checkpoints import Checkpoints
+from stealtime.hosts.checkpoint_figures import checkpoint_figures
 from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts
 from stealtime.studies.telephony.calls.declared import (
     CPU_OF_HOSTS,
@@ -93,10 +93,6 @@ def _setup(result: Any) -> float | None:
     return None if spread is None else spread.median
 
 
-def _of_checkpoints(label: str, take: Callable[[Checkpoints], float | None]) -> Figure:
-    return Figure(label, lambda result: None if result.checkpoints is None else take(result.checkpoints))
-
-
 _CPU = {
     "server_cpu_percent": Figure(
         "server", _share(lambda result: 100.0 * result.server_cpu_ns, lambda result: result.elapsed_ns)
@@ -136,15 +132,9 @@ _GENERATORS = {
     "frames_dropped": Figure("frames dropped", _evidence("frames_dropped")),
 }
 """Of those that offered a load, and of what is around them."""
-_CHECKPOINTS = {
-    "pause_p50_ns": _of_checkpoints("pause, median", lambda one: one.pause_p50_ns),
-    "pause_p99_ns": _of_checkpoints("pause, 99 %", lambda one: one.pause_p99_ns),
-    "epochs_per_s": _of_checkpoints("checkpoints", lambda one: one.epochs_per_s),
-    "epoch_bytes": _of_checkpoints("sent for each", lambda one: one.bytes_per_epoch),
-    "epoch_pages": _of_checkpoints("pages of each", lambda one: one.pages_per_epoch),
-}
-"""What protection itself tells."""
 _COST_OF_PROTECTION = ("pause_p50_ns", "pause_p99_ns", "epochs_per_s", "epoch_bytes", "epoch_pages")
+_CHECKPOINTS = checkpoint_figures(*_COST_OF_PROTECTION)
+"""What protection itself tells."""
 _WITHOUT_STANDBY = {
     "fault_to_alone_ns": Figure("to alone", _unprotected("fault_to_alone_ns")),
     "unprotected_ns": Figure("unprotected for", _unprotected("fault_to_protected_ns")),

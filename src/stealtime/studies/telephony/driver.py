@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from stealtime.campaigns.blocking_driver import entered_in_thread, in_thread_on
+from stealtime.campaigns.driven_result import DrivenResult
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.hosts.client import AtAddress, Client, LaboratoryClient
 from stealtime.hosts.guest import ProtectionLostError
@@ -27,7 +28,6 @@ from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.lab.scenarios.real_hosts import RealHosts
-from stealtime.store.results import Result
 from stealtime.studies.telephony.appliance.image import Size
 from stealtime.studies.telephony.calls.results import Calls
 from stealtime.studies.telephony.calls.sweep import Sweep
@@ -80,7 +80,7 @@ class ServerDriver(ReusingDriver[Place, ServerParameters]):
         self._saturation: dict[Saturated, Borne] = {}
         self._sweep = Sweep()
 
-    def carry_out(self, cell: PlannedCell) -> Result:
+    def carry_out(self, cell: PlannedCell) -> DrivenResult:
         with self._trial_folder() as folder:
             saturated = unknown_saturation(cell.cell, self._saturation)
             if saturated is not None:
@@ -124,7 +124,7 @@ class ServerDriver(ReusingDriver[Place, ServerParameters]):
             self._enrolment.see_to(folder)
         return Server(place, self._saturation)
 
-    async def _weighed(self, weight: int, trial: Callable[[], Result]) -> Result:
+    async def _weighed(self, weight: int, trial: Callable[[], DrivenResult]) -> DrivenResult:
         """Carry out a trial, which blocks, with the host side in a group of its own.
 
         The group is there for the trial alone: a folder of groups has the weight of all that are in it.

@@ -3,22 +3,12 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import ConfigDict
-
+from stealtime.campaigns.driven_result import DrivenResult
 from stealtime.hosts.checkpoints import Checkpoints
-from stealtime.store.results import Result
 from stealtime.studies.telephony.generators.limit import Limit
 from stealtime.studies.telephony.generators.work import StandbyUse, Work
 from stealtime.studies.telephony.parameters import SessionVictim, StageVictim, Victim
 from stealtime.vocabulary.readings import Model
-
-
-class _Stored(Result):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    tables: tuple[str, ...] = ()
-    retries: int = 0
-    """How often the trial was begun anew, because the server's guest had lost its standby meanwhile: not counted."""
 
 
 class ResponseTimes(Model):
@@ -50,7 +40,7 @@ class RateAttempt(Model):
     """Whether the generator, the network or the server kept it from being borne; None in older runs."""
 
 
-class EstablishmentRate(_Stored):
+class EstablishmentRate(DrivenResult):
     """The highest rate of something without a failure."""
 
     rate_per_s: float
@@ -74,7 +64,7 @@ class SessionRate(EstablishmentRate):
     kind: Literal["session-rate"] = "session-rate"
 
 
-class Registrations(_Stored):
+class Registrations(DrivenResult):
     """Phones registered at a rate."""
 
     kind: Literal["registrations"] = "registrations"
@@ -122,7 +112,7 @@ class AnswersOverTime(Model):
     answers: list[int]
 
 
-class _FailedOver(_Stored):
+class _FailedOver(DrivenResult):
     """A server's host was lost under a load, or what else its phones depend on."""
 
     host: str

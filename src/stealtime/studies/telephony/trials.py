@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from stealtime.campaigns.driven_result import DrivenResult
 from stealtime.campaigns.planned import PlannedCell
 from stealtime.hosts.checkpoints import checkpoints_of, within
 from stealtime.store.model import Cell
-from stealtime.store.results import Result
 from stealtime.studies.telephony.calls.fronted import stage_plan
 from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.session_failover import session_failover
@@ -222,7 +222,7 @@ def response_times(sorted_ns: list[int]) -> ResponseTimes:
     return ResponseTimes.model_validate(dict(zip(names, (int(value) for value in at), strict=True)))
 
 
-TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
+TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], DrivenResult]] = {
     "registration-rate": find_registration_rate,
     "session-rate": find_session_rate,
     "register": register,

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from statistics import quantiles
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
+from stealtime.campaigns.driven_result import DrivenResult
 from stealtime.hosts.checkpoints import Checkpoints
-from stealtime.store.results import Result
 from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.generators.work import StandbyUse, Work
 from stealtime.studies.telephony.parameters import SessionVictim
@@ -197,14 +197,9 @@ class HostOfCalls(Model):
     """Of the rest: of QEMUs, members and the host's daemon."""
 
 
-class _WithCalls(Result):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    tables: tuple[str, ...] = ()
+class _WithCalls(DrivenResult):
     dialogues: Dialogues
     voice: Voice
-    retries: int = 0
-    """How often the trial was begun anew, because the guest had lost its standby meanwhile: not counted above."""
 
 
 class Calls(_WithCalls):

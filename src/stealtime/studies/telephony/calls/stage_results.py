@@ -3,9 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
-from pydantic import ConfigDict
-
-from stealtime.store.results import Result
+from stealtime.campaigns.driven_result import DrivenResult
 from stealtime.studies.telephony.calls.results import Dialogues, RegistrationsMeanwhile, StreamVoice, Voice
 from stealtime.studies.telephony.parameters import PrimaryVictim
 from stealtime.studies.telephony.results import PrimaryUsers, longest_silence, primaries_lost
@@ -42,15 +40,10 @@ class PrimaryCalls(Model):
         return self.sent - self.received
 
 
-class TwoStageCallFailover(Result):
+class TwoStageCallFailover(DrivenResult):
     """Hosts of primaries behind fronts were lost while calls were up, with their voice, and some phones registered."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     kind: Literal["two-stage-call-failover"] = "two-stage-call-failover"
-    tables: tuple[str, ...] = ()
-    retries: int = 0
-    """How often the trial was begun anew, because a guest had lost its standby meanwhile: not counted."""
     victim: PrimaryVictim = "primary"
     host: str
     """That was lost; where several were, their names with commas between."""

@@ -1,1 +1,0 @@
-"""The study's part of the report's page."""

@@ -371,6 +371,12 @@ def test_what_was_chosen_on_the_command_line_goes_before_the_file(
     assert [host["name"] for host in told["standby_hosts"]] == ["c", "b"]
     told = json.loads(stealtime("protect", "spec", file, "-i", "auto").out)
     assert told["interval"] == {"auto_overhead": 0.1}
+    on_demand = vm_file('min_interval = "5ms"')
+    told = [
+        json.loads(stealtime("protect", "spec", on_demand, *options).out)["min_interval_ns"]
+        for options in ((), ("--min-interval", "8ms"), ("--mode", "no-net"))
+    ]
+    assert told == [5_000_000, 8_000_000, None], "where no output waits there is nothing to hurry for"
 
 
 @pytest.mark.parametrize(
@@ -378,6 +384,8 @@ def test_what_was_chosen_on_the_command_line_goes_before_the_file(
     [
         (("--interval", "1ms"), "--interval: '1ms' is too short"),
         (("--interval", "soon"), "--interval: 'soon' is not a duration"),
+        (("--min-interval", "soon"), "--min-interval: 'soon' is not a duration"),
+        (("--min-interval", "1s"), "min_interval is 1s, which is longer than the interval"),
         (("--to", "a b"), "--to: "),
         (("--to", "host-b"), "there is no [identity]"),
         (("--mode", "fast"), "invalid value for '--mode'"),

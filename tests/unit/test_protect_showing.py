@@ -78,6 +78,7 @@ def test_the_progress_of_the_full_copy_is_shown_at_a_terminal_only() -> None:
 SHOWN = Demonstration(
     mode="net",
     interval="100ms",
+    min_interval=None,
     seen={
         "acknowledged": 2345,
         "violations_total": 0,

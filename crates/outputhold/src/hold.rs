@@ -221,6 +221,12 @@ impl Hold {
         self.counters.refused.add(frame.len());
     }
 
+    /// The last cut, if a frame was held since then: it can leave no sooner than the next epoch.
+    pub fn awaits_cut_after(&self) -> Option<Epoch> {
+        let waits = self.rule.policy() == OutputPolicy::Hold && self.open.front().is_some();
+        waits.then(|| self.rule.last_cut())
+    }
+
     /// Close the epoch: all frames taken since the last cut belong to it.
     ///
     /// # Errors

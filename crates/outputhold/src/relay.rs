@@ -110,6 +110,7 @@ impl Relay {
             output_fault: None,
             input_ended: false,
             full_was_told: false,
+            awaits_cut_after: None,
             input_traffic: Traffic::default(),
             input_dropped: Traffic::default(),
             announced: Traffic::default(),

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use stealtime_succession::Epoch;
+
 use crate::framing::FramingError;
 use crate::hold::ReleasedEpoch;
 
@@ -9,6 +11,8 @@ use crate::hold::ReleasedEpoch;
 pub enum RelayEvent {
     /// All output of an epoch has left.
     EpochReleased(ReleasedEpoch),
+    /// The first frame since the cut of this epoch waits for the next one. Told once for each cut.
+    AwaitsCut { after: Epoch },
     /// The limit is reached: the guest's output waits in QEMU. Told once, until there was room again.
     HoldFull { frames: usize, bytes: usize },
     /// QEMU closed its socket. What is held stays, and leaves if its epoch is acknowledged.

@@ -68,6 +68,8 @@ pub(crate) struct RelayState {
     pub output_fault: Option<PortFault>,
     pub input_ended: bool,
     pub full_was_told: bool,
+    /// The cut after which it was told that a frame waits for the next one.
+    pub awaits_cut_after: Option<Epoch>,
     pub input_traffic: Traffic,
     pub input_dropped: Traffic,
     pub announced: Traffic,
@@ -245,6 +247,11 @@ impl RelayState {
             self.events.push(RelayEvent::HoldFull { frames: self.hold.frames(), bytes: self.hold.bytes() });
         }
         self.full_was_told = is_full;
+        let awaits_cut_after = self.hold.awaits_cut_after();
+        if let Some(after) = awaits_cut_after.filter(|after| Some(*after) != self.awaits_cut_after) {
+            self.events.push(RelayEvent::AwaitsCut { after });
+            self.awaits_cut_after = awaits_cut_after;
+        }
         if let Some(error) = self.outlet.loss.take() {
             self.events.push(RelayEvent::PortLost(error));
         }

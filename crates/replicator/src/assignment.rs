@@ -21,6 +21,8 @@ pub struct Assignment {
     pub(crate) standby_hosts: Vec<StandbyHost>,
     pub(crate) mode: Mode,
     pub(crate) interval: Interval,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) min_interval_ns: Option<u64>,
     pub(crate) bypass: Vec<BypassRule>,
     pub(crate) tracker: Option<TrackerKind>,
     pub(crate) device_state: DeviceStateKind,
@@ -46,6 +48,7 @@ impl Assignment {
             standby_hosts: spec.standby_hosts.clone(),
             mode: spec.mode,
             interval: spec.interval,
+            min_interval_ns: spec.min_interval_ns,
             bypass: spec.bypass.clone(),
             tracker: spec.tracker,
             device_state: spec.device_state,
@@ -68,7 +71,7 @@ pub fn leave_out_what_is_unknown(assignment: &mut serde_json::Value, version: Pr
     if version < ProtocolVersion::NEWEST
         && let Some(keys) = assignment.as_object_mut()
     {
-        for key in ["longest_hold_ns", "copy_order"] {
+        for key in ["longest_hold_ns", "copy_order", "min_interval_ns"] {
             keys.remove(key);
         }
     }
@@ -98,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_host_of_the_version_before_hears_only_what_it_knows() {
-        let whole = json!({"mode": "net", "longest_hold_ns": 1, "copy_order": 2});
+        let whole = json!({"mode": "net", "longest_hold_ns": 1, "copy_order": 2, "min_interval_ns": 3});
         let mut told = whole.clone();
         leave_out_what_is_unknown(&mut told, ProtocolVersion::NEWEST);
         assert_eq!(told, whole);

@@ -137,7 +137,7 @@ impl Guest for FakeGuest {
             Order::Load { state, runs: true } => self.did(Deed::Load(state)),
             Order::Load { state, runs: false } => self.did(Deed::LoadOnly(state)),
             Order::TellShutdown => self.did(Deed::TellShutdown),
-            Order::Acknowledged(_) | Order::CopyHeld { .. } | Order::End => {}
+            Order::Acknowledged(_) | Order::AwaitsCut { .. } | Order::CopyHeld { .. } | Order::End => {}
         }
     }
 

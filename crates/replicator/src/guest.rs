@@ -80,6 +80,10 @@ pub enum Order {
     },
     /// The standby holds everything up to this epoch.
     Acknowledged(Epoch),
+    /// Output waits that came after the cut of this epoch: where epochs are cut on demand, the next one is.
+    AwaitsCut {
+        after: Epoch,
+    },
     /// The standby has one more part of the copy in advance in its memory.
     CopyHeld {
         term: Term,

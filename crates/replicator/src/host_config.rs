@@ -78,6 +78,7 @@ impl HostConfig {
             standby_hosts: assignment.standby_hosts,
             mode: assignment.mode,
             interval: assignment.interval,
+            min_interval_ns: assignment.min_interval_ns,
             bypass: assignment.bypass,
             tracker: assignment.tracker,
             device_state: assignment.device_state,

@@ -62,7 +62,8 @@ impl Machine {
         let encoder = Encoder { ram_pages, parcels: to_encode, spare: give_back, events: self.events.clone() };
         encoder.start()?;
         let longest_hold = Duration::from_nanos(spec.longest_hold_ns);
-        let pacing = Pacing::new(spec.interval, spec.first_interval());
+        let min_interval = spec.min_interval_ns.map(Duration::from_nanos);
+        let pacing = Pacing::new(spec.interval, spec.first_interval()).on_demand(min_interval);
         let settings = EngineSettings {
             device_state: spec.device_state,
             pacing: if spec.mode.gates_on_ack() { pacing.for_holds_of(longest_hold) } else { pacing },

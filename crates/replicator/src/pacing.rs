@@ -1,5 +1,5 @@
 //! When epochs begin: after a fixed time, or after as long as keeps the guest standing for a set share of the
-//! time; and beside the epochs of other members of this host.
+//! time; and beside the epochs of other members of this host. Or earlier, where output waits for the next one.
 
 use std::time::Duration;
 
@@ -22,12 +22,19 @@ pub struct Pacing {
     /// Of those that are automatic.
     longest: Duration,
     average_pause: Option<f64>,
+    /// Between two epochs, where output asks for one; None: it waits for the next one that is due.
+    min_interval: Option<Duration>,
 }
 
 impl Pacing {
     /// Begin with what the spec says, or, if it leaves it to us, with `first`.
     pub fn new(wanted: Interval, first: Duration) -> Self {
-        Self { wanted, interval: first, longest: LONGEST, average_pause: None }
+        Self { wanted, interval: first, longest: LONGEST, average_pause: None, min_interval: None }
+    }
+
+    /// Have an epoch begin as soon as output waits for it, at least so long after the one before; None: never.
+    pub fn on_demand(self, min_interval: Option<Duration>) -> Self {
+        Self { min_interval, ..self }
     }
 
     /// Where output waits for the next epoch and its acknowledgement, and for no longer than this: an automatic
@@ -53,6 +60,16 @@ impl Pacing {
         let interval_ns = nanoseconds(self.interval);
         let intervals = nanoseconds(earliest.saturating_sub(offset)).div_ceil(interval_ns);
         Duration::from_nanos(intervals * interval_ns) + offset
+    }
+
+    /// When output that waits has the next epoch begin, after one that began and let the guest go on at these times;
+    /// None where no output does.
+    ///
+    /// However often output asks, the guest runs at least as long as it stood for the epoch before, or a guest that
+    /// says much would stand for most of the time.
+    pub fn next_on_demand(&self, begin: Duration, continued: Duration) -> Option<Duration> {
+        let min_interval = self.min_interval?;
+        Some((begin + min_interval).max(continued + continued.saturating_sub(begin)))
     }
 
     /// The guest stood for so long.
@@ -102,6 +119,16 @@ mod tests {
             pacing.paused(Duration::from_micros(100));
         }
         assert_eq!(pacing.interval(), SHORTEST);
+    }
+
+    #[test]
+    fn output_that_waits_has_the_next_epoch_begin_once_the_guest_has_run_for_as_long_as_it_stood() {
+        let ms = Duration::from_millis;
+        let pacing = Pacing::new(Interval::FixedNs(100_000_000), ms(100));
+        assert_eq!(pacing.next_on_demand(ms(7_003), ms(7_004)), None);
+        let pacing = pacing.on_demand(Some(ms(5)));
+        assert_eq!(pacing.next_on_demand(ms(7_003), ms(7_004)), Some(ms(7_008)));
+        assert_eq!(pacing.next_on_demand(ms(7_003), ms(7_013)), Some(ms(7_023)));
     }
 
     #[test]

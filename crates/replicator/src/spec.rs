@@ -125,6 +125,9 @@ pub struct Spec {
     /// What happens to output.
     pub mode: Mode,
     pub interval: Interval,
+    /// Where it is given, an epoch is cut as soon as output waits for it, but no sooner after the one before than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_interval_ns: Option<u64>,
     /// What passes in the mode `net+bypass`.
     pub bypass: Vec<BypassRule>,
     /// `userfault`, `soft-dirty`, `shadow`, or None: the best that there is.
@@ -205,6 +208,13 @@ impl Spec {
         within("ms of register_deadline", deadline, 0, ms(LONGEST_NS))?;
         within("ms of longest_hold", ms(self.longest_hold_ns), 10, ms(LONGEST_NS))?;
         within("ms of qemu_deadline", ms(self.qemu_deadline_ns), 100, ms(LONGEST_NS))?;
+        if let Some(ns) = self.min_interval_ns {
+            if !self.mode.gates_on_ack() {
+                let mode = self.mode;
+                return Err(SpecError::Value(format!("in the mode {mode} no output waits, so no epoch is cut for it")));
+            }
+            within("ms of the min_interval", ms(ns), ms(MINIMUM_ON_DEMAND_NS), ms(self.first_interval_ns()))?;
+        }
         match self.interval {
             Interval::FixedNs(ns) => within("ms of the interval", ms(ns), ms(MINIMUM_INTERVAL_NS), ms(LONGEST_NS)),
             Interval::AutoOverhead(share) if !(0.001..=0.9).contains(&share) => {
@@ -216,9 +226,13 @@ impl Spec {
 
     /// The first interval, before anything is known of the guest.
     pub fn first_interval(&self) -> Duration {
+        Duration::from_nanos(self.first_interval_ns())
+    }
+
+    fn first_interval_ns(&self) -> u64 {
         match self.interval {
-            Interval::FixedNs(ns) => Duration::from_nanos(ns),
-            Interval::AutoOverhead(_) => Duration::from_millis(100),
+            Interval::FixedNs(ns) => ns,
+            Interval::AutoOverhead(_) => 100_000_000,
         }
     }
 }
@@ -248,6 +262,8 @@ fn default_log_bytes() -> u64 {
 
 /// Below this the guest would be stopped more than it runs.
 pub(crate) const MINIMUM_INTERVAL_NS: u64 = 5_000_000;
+/// Of epochs that are cut on demand: they leave the guest as much time as they take, whatever this is.
+const MINIMUM_ON_DEMAND_NS: u64 = 1_000_000;
 /// An hour: nobody waits longer for anything here.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Each has a place in a queue that is made at once.

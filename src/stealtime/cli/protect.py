@@ -9,7 +9,7 @@ import typer
 
 from stealtime.cli import commands, protect_hosts
 from stealtime.cli.parameters import AsJson, duration_of
-from stealtime.cli.protect_hosts import Mode
+from stealtime.cli.protect_hosts import MinInterval, Mode
 from stealtime.cli.protect_recover import recover
 from stealtime.cli.protect_upgrade import upgrade
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
@@ -81,6 +81,7 @@ def start(
     file: MachineFile,
     to: Destinations = None,
     interval: Interval = None,
+    min_interval: MinInterval = None,
     mode: OutputMode = None,
     host: HostName = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the machine is protected.")] = True,
@@ -115,7 +116,7 @@ def start(
     from stealtime.protect.state import default_state, record_process, this_host
 
     timeout_ns = duration_of("--timeout", timeout)
-    vm = _chosen(file, to, interval, mode)
+    vm = _chosen(file, to, (interval, min_interval), mode)
     name = host or this_host()
     state = default_state()
     is_local = session.LOCAL in (to or ())
@@ -313,6 +314,7 @@ def spec(
     file: MachineFile,
     to: Destinations = None,
     interval: Interval = None,
+    min_interval: MinInterval = None,
     mode: OutputMode = None,
     host: HostName = None,
     folder: Annotated[
@@ -323,18 +325,21 @@ def spec(
     from stealtime.protect import session
     from stealtime.protect.state import default_state, this_host
 
-    vm = _chosen(file, to, interval, mode)
+    vm = _chosen(file, to, (interval, min_interval), mode)
     told = session.make_spec(vm, default_state(), host or this_host(), folder.absolute() if folder else None)
     sys.stdout.write(visible_in_json(told.text()))
 
 
-def _chosen(file: Path, to: list[str] | None, interval: str | None, mode: Mode | None) -> "VmFile":
+def _chosen(file: Path, to: list[str] | None, intervals: tuple[str | None, str | None], mode: Mode | None) -> "VmFile":
+    """Give the machine of a file as the command line has it; of its intervals the least one is the second."""
     from stealtime.protect import session
     from stealtime.protect.vm_file import read_vm_file
 
+    interval, min_interval = intervals
     choices = session.Choices(
         to=tuple(to or ()),
         interval=session.checked_interval(interval) if interval is not None else None,
+        min_interval=session.checked_min_interval(min_interval) if min_interval is not None else None,
         mode=mode.value if mode is not None else None,
     )
     return session.apply_choices(read_vm_file(file), choices)

@@ -12,6 +12,15 @@ import typer
 from stealtime.cli.parameters import AsJson
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
 
+MinInterval = Annotated[
+    str | None,
+    typer.Option(
+        "--min-interval",
+        metavar="DURATION",
+        help="Make a checkpoint as soon as output waits for one, this long after the last at the earliest: e.g. 5ms.",
+    ),
+]
+
 
 class Mode(StrEnum):
     """What ``--mode`` takes."""
@@ -247,6 +256,7 @@ def demo(
     interval: Annotated[
         str, typer.Option("--interval", "-i", metavar="DURATION", help="Time between checkpoints.")
     ] = "100ms",
+    min_interval: MinInterval = None,
     accelerator: Annotated[Accelerator, typer.Option("--accelerator", help="Runs the guest's code.")] = Accelerator.TCG,
     json: AsJson = False,
 ) -> None:
@@ -256,11 +266,16 @@ def demo(
     """
     from stealtime.cli.output import data_console, message_console, print_document
     from stealtime.hosts.demo import demonstrate
-    from stealtime.protect.session import checked_interval
+    from stealtime.protect.session import checked_interval, checked_min_interval
 
+    if min_interval is not None and mode is Mode.NO_NET:
+        raise UsageError("--min-interval: no output waits in the mode no-net", hint="--mode net")
     if mode is Mode.OFF:
         raise UsageError("--mode off protects nothing, so there is no failover to show", hint="net, no-net, net+bypass")
-    shown = demonstrate(mode.value, checked_interval(interval), accelerator.value, message_console())
+    intervals = {"interval": checked_interval(interval)}
+    if min_interval is not None:
+        intervals["min_interval"] = checked_min_interval(min_interval)
+    shown = demonstrate(mode.value, intervals, accelerator.value, message_console())
     if json:
         print_document(shown.document())
     else:

@@ -23,16 +23,17 @@ COUNTER = (f"tcp={COUNTER_PORT}", f"udp={COUNTER_PORT}", "memory=16MiB", "dirty=
 """What the guest runs unless it is told otherwise."""
 
 
-def counting_machine(mode: str, interval_ns: int | None = None) -> dict[str, Any]:
+def counting_machine(mode: str, interval_ns: int | None = None, min_interval_ns: int | None = None) -> dict[str, Any]:
     """Say what a guest that counts is, and how it is protected, as in ``VM.toml``.
 
     Args:
         mode: Of its protection.
         interval_ns: From one checkpoint to the next; None: the default, or no protection.
+        min_interval_ns: The same where output waits; None: it waits for the next one that is due.
     """
-    interval = {} if interval_ns is None else {"interval": f"{interval_ns}ns"}
+    intervals = {"interval": interval_ns, "min_interval": min_interval_ns}
     return {
-        **interval,
+        **{name: f"{ns}ns" for name, ns in intervals.items() if ns is not None},
         "mode": mode,
         "program": "counter",
         "program_arguments": list(COUNTER),

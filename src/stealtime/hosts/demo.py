@@ -8,6 +8,7 @@ What that costs the client is measured, too: its round trip to the protected gue
 """
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import psutil
@@ -35,8 +36,14 @@ _TRIES = 3
 _AGAIN_WITHIN_S = 120.0
 
 
-def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") -> Demonstration:
+def demonstrate(mode: str, intervals: Mapping[str, str], accelerator: str, console: "Console") -> Demonstration:
     """Show a failover.
+
+    Args:
+        mode: What happens to the guest's output.
+        intervals: Between checkpoints, as in ``VM.toml``: ``interval``, and ``min_interval`` where it is given.
+        accelerator: Runs the guest's code.
+        console: Where to tell how it goes.
 
     Raises:
         StealtimeError: It could not be shown: no root, a program is missing, the guest did not come up.
@@ -57,13 +64,13 @@ def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") 
         ask(unprotected, "status")
         trips_without = _count_trips(unprotected)
         unprotected.end()
-        guest = testbed.guest("counter", interval=interval, **counting_machine(mode))
+        guest = testbed.guest("counter", **{**counting_machine(mode), **intervals})
         guest.start()
         tell(f"the same guest of {guest.vm.memory_bytes >> 20} MiB boots there; all its memory is copied to host b")
         with show_full_copy(console) as update:
             guest.await_ready(on_status=update)
         ask(guest, "status")
-        tell(f"protected by {_STANDBY}; the client counts over TCP and UDP, mode {mode}, a checkpoint every {interval}")
+        tell(f"protected by {_STANDBY}; the client counts over TCP and UDP, mode {mode}, {_words(intervals)}")
         # What it says of its progress goes where ours goes.
         client = CountingClient(guest, 1, "--check", stderr=_OUR_STDERR)
         _watch(client.process, _COUNTS_FOR_S - _TRIPS_FOR_S)
@@ -84,7 +91,8 @@ def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") 
         _watch(client.process, _COUNTS_FOR_S)
         return Demonstration(
             mode=mode,
-            interval=interval,
+            interval=intervals["interval"],
+            min_interval=intervals.get("min_interval"),
             seen=client.end(),
             trips_without=trips_without,
             trips_protected=trips_protected,
@@ -93,6 +101,12 @@ def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") 
             killed_monotonic_ns=killed.at_ns,
             runs_again_monotonic_ns=guest.first(survivor, "active", killed).at_ns,
         )
+
+
+def _words(intervals: Mapping[str, str]) -> str:
+    words = f"a checkpoint every {intervals['interval']}"
+    least = intervals.get("min_interval")
+    return words if least is None else f"{words}, and {least} after the last one as soon as output waits"
 
 
 def _count_trips(guest: Guest) -> MedianTrips:

@@ -29,6 +29,7 @@ class Demonstration:
 
     mode: str
     interval: str
+    min_interval: str | None
     seen: dict[str, Any]
     """What ``stealtime-agent count --json`` printed."""
     trips_without: MedianTrips
@@ -54,6 +55,7 @@ class Demonstration:
             "schema_version": SCHEMA_VERSION,
             "mode": self.mode,
             "interval": self.interval,
+            "min_interval": self.min_interval,
             "is_whole": self.is_whole(),
             "killed_monotonic_ns": self.killed_monotonic_ns,
             "runs_again_after_ns": self._runs_again_after_ns(),

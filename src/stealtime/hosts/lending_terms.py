@@ -35,6 +35,7 @@ _KEYS = frozenset(
         "network",
         "mode",
         "interval",
+        "min_interval",
         "overhead",
         "bypass",
         "tracker",

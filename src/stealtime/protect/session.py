@@ -29,6 +29,7 @@ class Choices:
 
     to: tuple[str, ...] = ()
     interval: str | None = None
+    min_interval: str | None = None
     mode: str | None = None
 
 
@@ -43,8 +44,12 @@ def apply_choices(vm: VmFile, choices: Choices) -> VmFile:
         changed["mode"] = choices.mode
         if choices.mode != "net+bypass":
             changed["bypass"] = []
+        if not choices.mode.startswith("net"):
+            changed["min_interval"] = None
     if choices.interval is not None:
         changed["interval"] = choices.interval
+    if choices.min_interval is not None:
+        changed["min_interval"] = choices.min_interval
     try:
         hosts = [parse_target(target, vm.standby_hosts) for target in choices.to if target != LOCAL]
     except ValueError as error:
@@ -199,6 +204,19 @@ def checked_interval(text: str) -> str:
         raise UsageError(
             f"--interval: {text!r} is too short", hint=f"at least {format_duration(SHORTEST_INTERVAL_NS)}, or auto"
         )
+    return text
+
+
+def checked_min_interval(text: str) -> str:
+    """Give a least time between checkpoints of the command line back if it is one.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        parse_duration_ns(text)
+    except ValueError as error:
+        raise UsageError(f"--min-interval: {error}", hint="a duration such as 5ms") from None
     return text
 
 

@@ -134,6 +134,8 @@ class MemberSpec(_Document):
     standby_hosts: tuple[StandbyHost, ...]
     mode: Mode
     interval: FixedInterval | AutomaticInterval
+    min_interval_ns: int | None
+    """Where output waits, from one checkpoint to the next at the least; None: it waits for the next one that is due."""
     bypass: tuple[BypassRule, ...]
     tracker: Tracker | None
     device_state: DeviceState
@@ -201,7 +203,16 @@ def machine_spec(
 
 
 _AS_IN_VM_FILE = (
-    *("standby_hosts", "mode", "bypass", "tracker", "device_state", "identity", "longest_first_pause_ns"),
+    *(
+        "standby_hosts",
+        "mode",
+        "min_interval_ns",
+        "bypass",
+        "tracker",
+        "device_state",
+        "identity",
+        "longest_first_pause_ns",
+    ),
     *("copy_order", "epochs_in_flight", "hold_bytes", "log_bytes", "metrics", "allow_faults"),
 )
 

@@ -51,6 +51,10 @@ _WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 """A value on QEMU's command line that can be nothing else: with a comma it would be further options."""
 
 _MS = 1_000_000
+_FIRST_AUTOMATIC_NS = 100 * _MS
+"""The interval that is left to us, before anything is known of the guest."""
+_HOLDING = ("net", "net+bypass")
+"""The modes in which output waits."""
 _LONGEST_NS = 3_600_000 * _MS
 """The longest time that the members take."""
 _AutoOrNs = Annotated[DurationNs | Literal["auto"], Field()]
@@ -292,6 +296,9 @@ class VmFile(Table):
     """What is held back until the standby has it; ``net`` loses nothing that was acknowledged to a client."""
     interval: _AutoOrNs = 100 * _MS
     """The time between checkpoints; ``auto`` adapts it so that the guest is paused for ``overhead`` of the time."""
+    min_interval_ns: DurationNs | None = Field(default=None, alias="min_interval", ge=_MS)
+    """If given, held output does not wait for ``interval``: it has a checkpoint made at once, but no sooner than this
+    after the one before, and never before the guest has run as long as it was paused."""
     overhead: float = Field(default=0.1, ge=0.001, le=0.9)
     """With ``interval = "auto"``: the share of the time for which the guest may be paused."""
     bypass: list[BypassRule] = Field(default=[])
@@ -374,6 +381,15 @@ class VmFile(Table):
             raise ValueError(f'[[bypass]] is given and the mode is {self.mode!r}; rules count in mode = "net+bypass"')
         if not self.bypass and self.mode == "net+bypass":
             raise ValueError('the mode is "net+bypass" and there is no rule [[bypass]]; "net" holds everything')
+        if self.min_interval_ns is not None:
+            if self.mode not in _HOLDING:
+                raise ValueError(f'min_interval is given and the mode is {self.mode!r}; output waits in mode = "net"')
+            longest = _FIRST_AUTOMATIC_NS if self.interval == "auto" else self.interval
+            if self.min_interval_ns > longest:
+                raise ValueError(
+                    f"min_interval is {format_duration(self.min_interval_ns)}, which is longer than the interval; at "
+                    f"most {format_duration(longest)}"
+                )
         if "longest_hold_ns" in self.model_fields_set and self.longest_hold_ns < self._least_hold_ns:
             raise ValueError(
                 f"longest_hold is {format_duration(self.longest_hold_ns)}, which is too short for its interval: output "
@@ -391,8 +407,7 @@ class VmFile(Table):
     @property
     def _least_hold_ns(self) -> int:
         """What output waits for at the least: an interval, and an acknowledgement, for which as much is left."""
-        holds = self.mode in ("net", "net+bypass")
-        return 0 if self.interval == "auto" or not holds else min(2 * self.interval, _LONGEST_NS)
+        return 0 if self.interval == "auto" or self.mode not in _HOLDING else min(2 * self.interval, _LONGEST_NS)
 
     @property
     def hold_bound_ns(self) -> int:

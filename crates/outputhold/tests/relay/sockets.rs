@@ -214,6 +214,41 @@ fn what_passes_and_what_leaves_freely_has_a_lease_of_its_own() {
 }
 
 #[test]
+fn the_first_frame_that_waits_behind_a_cut_is_told_and_no_other_and_none_that_may_leave() {
+    let mut rig = Rig::start(bypassing(), CountingGate::open());
+    let told = |event: &RelayEvent| match event {
+        RelayEvent::AwaitsCut { after } => Some(*after),
+        _ => None,
+    };
+    let awaited = |rig: &Rig| rig.events.try_iter().find_map(|event| told(&event));
+    let pass = |rig: &mut Rig, number| {
+        rig.guest_sends(&media(number));
+        assert_eq!(rig.network_receives(), media(number));
+        // All before it was looked at by then, and told.
+        rig.wait_until("it was counted", |it| it.hold.passed.frames == u64::from(number));
+    };
+    pass(&mut rig, 1);
+    assert_eq!(awaited(&rig), None, "it did not wait");
+    for number in 1..=3 {
+        rig.guest_sends(&frame(number));
+    }
+    assert_eq!(rig.event(told), Epoch(0));
+    pass(&mut rig, 2);
+    assert_eq!(awaited(&rig), None, "once");
+    rig.relay.drain_and_cut(Epoch(7)).unwrap();
+    pass(&mut rig, 3);
+    assert_eq!(awaited(&rig), None, "nothing waits behind this cut");
+    rig.guest_sends(&frame(4));
+    assert_eq!(rig.event(told), Epoch(7));
+    rig.relay.set_policy(OutputPolicy::Free).unwrap();
+    rig.guest_sends(&frame(5));
+    for number in 1..=5 {
+        assert_eq!(rig.network_receives(), frame(number));
+    }
+    assert_eq!(awaited(&rig), None, "it leaves freely");
+}
+
+#[test]
 fn a_full_hold_stops_reading_and_loses_nothing() {
     let limits = HoldLimits { bytes: usize::MAX, frames: 10 };
     let mut rig = Rig::start(RelaySettings { limits, ..RelaySettings::new(GUEST) }, CountingGate::open());

@@ -157,6 +157,7 @@ impl Active {
                 let logged = self.epochs.released(released.epoch, released.since_cut, now());
                 self.check_log(logged);
             }
+            RelayEvent::AwaitsCut { after } => self.guest.order(Order::AwaitsCut { after }),
             RelayEvent::HoldFull { frames, bytes } => {
                 self.events.warn(format!(
                     "the hold is full ({frames} frames, {bytes} bytes): the guest's output waits in QEMU"

@@ -76,7 +76,12 @@ struct Engine {
     in_flight: VecDeque<(Epoch, Duration)>,
     /// Taken with the first epoch: one that stands by needs none.
     turn: Option<Turn>,
+    /// When the next epoch is due, if no output asks for it earlier ...
     next_at: Duration,
+    /// ... and when it is due if output does; None where none may.
+    next_on_demand: Option<Duration>,
+    /// The last cut of which it was heard that output waits behind it.
+    awaits_cut_after: Option<Epoch>,
     ranges: Vec<PageRange>,
     /// How many pages the next epoch may have, by what was written last.
     expected_pages: usize,
@@ -112,6 +117,8 @@ impl Engine {
             owes_continue: false,
             turn: None,
             next_at: now(),
+            next_on_demand: None,
+            awaits_cut_after: None,
             ranges: Vec::new(),
             expected_pages: 0,
             staging_time: Duration::ZERO,
@@ -188,7 +195,7 @@ impl Engine {
     /// Wait for an order, or until the next epoch is due.
     fn wait(&self) -> Result<Order, RecvTimeoutError> {
         if self.has_epochs() {
-            return self.orders.recv_timeout(self.next_at.saturating_sub(now()));
+            return self.orders.recv_timeout(self.due_at().saturating_sub(now()));
         }
         let moment = if self.waits_for_room() { self.brake_at().0 } else { Duration::MAX };
         self.orders.recv_timeout(LISTEN_EVERY.min(moment.saturating_sub(now())))
@@ -247,7 +254,15 @@ impl Engine {
     }
 
     fn is_due(&self) -> bool {
-        self.has_epochs() && now() >= self.next_at
+        self.has_epochs() && now() >= self.due_at()
+    }
+
+    /// When the next epoch is due.
+    fn due_at(&self) -> Duration {
+        // What waited behind an earlier cut went into the epoch since.
+        let is_awaited = self.awaits_cut_after.is_some_and(|after| after >= self.cut);
+        let on_demand = self.next_on_demand.filter(|_| is_awaited);
+        on_demand.map_or(self.next_at, |at| at.min(self.next_at))
     }
 
     /// Carry out an order, or the epoch that is due; tells whether that was the last.
@@ -281,6 +296,7 @@ impl Engine {
                 self.hear_of(epoch);
                 self.run_if_room()?;
             }
+            Some(Order::AwaitsCut { after }) => self.awaits_cut_after = self.awaits_cut_after.max(Some(after)),
             Some(Order::Rest) => self.rest()?,
             Some(Order::Last) => {
                 // The guest stands then. If it is to go on here after all, so do the epochs, or nothing would
@@ -410,6 +426,7 @@ impl Engine {
         self.in_flight.push_back((epoch, continued));
         let turn = self.turn.get_or_insert_with(|| Turn::take(&self.settings.host_folder));
         self.next_at = pacing.next(turn, begin, continued);
+        self.next_on_demand = pacing.next_on_demand(begin, continued);
         self.prepare(StagingPool::READY);
         // Told before it is shipped: an acknowledgement of an epoch that the member has not heard of is not
         // believed, and one of the first epoch does not come again.

@@ -322,7 +322,11 @@ const SAVES: &str = "if name == 'xen-save-devices-state': open(command['argument
 
 /// A guest whose first epoch is captured.
 fn first_epoch() -> Bench {
-    let mut bench = Bench::start(SAVES);
+    first_epoch_with(|_| ())
+}
+
+fn first_epoch_with(change: impl FnOnce(&mut EngineSettings)) -> Bench {
+    let mut bench = Bench::start_with(SAVES, change);
     bench.copy(Epoch(3));
     assert!(matches!(bench.parcels.recv_timeout(PATIENCE), Ok(Parcel::Part { is_last: true, .. })));
     bench.engine.order(Order::CopyHeld { term: TERM });
@@ -421,6 +425,34 @@ fn a_guest_that_is_held_back_while_it_is_copied_runs_as_soon_as_nobody_takes_it(
     bench.awaits("cont");
     bench.awaits("stop");
     bench.goes_on_for_good();
+}
+
+#[test]
+fn output_that_waits_has_the_next_epoch_captured_and_each_cut_is_asked_for_once() {
+    let hour = Duration::from_secs(3_600);
+    let mut bench = first_epoch_with(|settings| {
+        let pacing = Pacing::new(Interval::FixedNs(nanoseconds(hour)), hour);
+        settings.pacing = pacing.on_demand(Some(Duration::from_millis(1)));
+        // It is acknowledged late here, for which fewer would be on their way.
+        settings.longest_hold = PATIENCE;
+    });
+    // What is asked for while it is not known who stands by is not forgotten.
+    bench.engine.order(Order::AwaitsCut { after: Epoch(3) });
+    bench.captures(&[], 3);
+    bench.engine.order(Order::Go { term: TERM });
+    bench.captures(&[4], 4);
+    // The cut of epoch 4 was behind this output: it waits for nothing more.
+    bench.engine.order(Order::AwaitsCut { after: Epoch(3) });
+    bench.captures(&[], 4);
+    bench.engine.order(Order::AwaitsCut { after: Epoch(4) });
+    bench.captures(&[5], 5);
+    // There is no room for a fourth one, and there is once one is acknowledged.
+    bench.engine.order(Order::AwaitsCut { after: Epoch(5) });
+    bench.captures(&[6], 6);
+    bench.engine.order(Order::AwaitsCut { after: Epoch(6) });
+    bench.captures(&[], 6);
+    bench.engine.order(Order::Acknowledged(Epoch(3)));
+    bench.captures(&[7], 7);
 }
 
 #[test]

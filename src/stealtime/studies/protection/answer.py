@@ -41,7 +41,8 @@ def answer_of(summary: RunSummary) -> Answer:
 def _protected(cell: ProtectionFigures) -> str:
     own = ProtectedParameters.of(cell)
     every = "" if own.interval_ns is None else f" every {format_duration(own.interval_ns)}"
-    return f"{cell.platform}, {own.mode}{every}"
+    least = "" if own.min_interval_ns is None else f", on demand {format_duration(own.min_interval_ns)} after the last"
+    return f"{cell.platform}, {own.mode}{every}{least}"
 
 
 def _died(quotes: Quotes, cell: ProtectionFigures) -> str:
@@ -61,7 +62,7 @@ def _died(quotes: Quotes, cell: ProtectionFigures) -> str:
 def _waited(quotes: Quotes, cell: ProtectionFigures, cells: Sequence[ProtectionFigures]) -> str:
     """Say what a round trip takes, and how many times as long that is as of the same guest unprotected."""
     words = f"a round trip over TCP takes {figure_words(quotes, cell, 'tcp_p50_ns')}"
-    alike = (one for one in cells if one is not cell and same_but(one, cell, "mode", "interval_ns"))
+    alike = (one for one in cells if one is not cell and same_but(one, cell, "mode", "interval_ns", "min_interval_ns"))
     base = next((one for one in alike if ProtectedParameters.of(one).mode == "off"), None)
     if base is None:
         return words

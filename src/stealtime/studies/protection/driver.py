@@ -27,7 +27,8 @@ class ProtectedDriver(GuestDriver[ProtectedParameters]):
     what = "a protected machine"
 
     def make(self, serial: int, wanted: ProtectedParameters) -> Guest:
-        return self.testbed.guest(f"counter{serial}", **counting_machine(wanted.mode, wanted.interval_ns))
+        machine = counting_machine(wanted.mode, wanted.interval_ns, wanted.min_interval_ns)
+        return self.testbed.guest(f"counter{serial}", **machine)
 
     def begin(self, kept: Guest) -> None:
         super().begin(kept)

@@ -20,6 +20,8 @@ class ProtectedParameters(Parameters):
     mode: Mode
     interval_ns: int | None = None
     """From one checkpoint to the next; None where there are none."""
+    min_interval_ns: int | None = None
+    """The same at the least, where output that waits has a checkpoint made; None: it has none made."""
 
 
 class FailoverParameters(ProtectedParameters):
@@ -31,6 +33,8 @@ class FailoverParameters(ProtectedParameters):
 class _ProtectedCells(ProbeCells):
     interval_ns: list[Interval] = Field(default=[100_000_000], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
+    min_interval_ns: Interval | None = Field(default=None, alias="min_interval")
+    """Where given, held output has a checkpoint made at once, this long after the last at the earliest."""
 
 
 class FailoverCells(_ProtectedCells):

@@ -30,7 +30,7 @@ def test_a_guest_is_read_with_all_that_may_be_said_of_it() -> None:
         ("2vcpu,busy=101%", "busy=101% is not above 0 %"),
         ("2vcpu,busy=nan%", "busy=nan% is no number"),
         ("2vcpu,busy=6_0%", "busy=6_0% is no number"),
-        ("2vcpu,busy=６0%", "is no number"),
+        ("2vcpu,busy=\uff160%", "is no number"),
         ("4096vcpu,busy=60%,count=2", "more than 4096 virtual CPUs"),
         ("2vcpu,busy=inf%", "busy=inf% is no number"),
         ("2vcpu,busy=x%", "busy=x% is no number"),

@@ -1,4 +1,4 @@
-"""Processes and guests that say what no real one says: any user can start the former, whoever has a guest the latter."""
+"""Processes and guests that say what no real one does: any user starts the former, whoever has a guest the latter."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ STAT = "cpu0 1 0 0 9\nintr 1\nprocs_running {running}\npswpin {swapped}\n"
         (["-device", '{"name": ["x"], "chardev": 3}'], 128 << 20),
         (["-m", "9" * 6000], None),
         (["-m", "9" * 30 + "T"], None),
-        (["-m", "２G"], None),
+        (["-m", "\uff12G"], None),
     ],
     ids=["nested", "odd port", "long size", "large size", "other digits"],
 )

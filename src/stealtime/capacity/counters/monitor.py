@@ -114,7 +114,7 @@ async def _ask(guest: Guest, question: Callable[[QemuMonitor], Awaitable[_Answer
             return await question(monitor)
     except TimeoutError:
         return Absent(absent=f"the monitor {guest.monitor} of {guest.name} is in use by somebody else")
-    except Exception as error:  # noqa: BLE001 - whoever has the process has its socket, and may answer anything
+    except Exception as error:
         why = error if isinstance(error, (OSError, MachineError)) else f"its answer is none of QEMU's ({error!r})"
         return Absent(absent=f"the monitor {guest.monitor} of {guest.name}: {why}")
     finally:

@@ -15,6 +15,10 @@ DUE_FROM = 1.5
 QUIET_TO = 1.25
 """... and one whose work took no more than this does not. Between the two either verdict is right."""
 
+BASE_WAITED_FROM = 10.0
+"""A guest that waited for so much of the CPU time that it wanted, in percent, when it should have been alone has no
+base: something else took the CPU, and how much longer its work took since then says nothing about it."""
+
 WAITS = ("over-committed host", "misplaced guests")
 """Verdicts that say that a guest lacks a CPU of the host."""
 
@@ -32,6 +36,8 @@ class Tally:
     undecided: int = 0
     """... and of all, not judged: ten seconds are few for a guest that works now and then."""
     between: int = 0
+    unlabelled: int = 0
+    """Of none of these: the guest was not alone when it should have been."""
     wrong: list[str] = field(default_factory=list)
 
     def add(self, what: str, stretch: float, verdict: str) -> None:
@@ -74,9 +80,16 @@ def tallied(lines: Iterable[Mapping[str, Any]], rules: RuleBook) -> Tallies:
             held = "quota" in line["situation"] and one["machine"] == 0
             if "stretch" not in one or held:
                 continue
+            # Earlier recordings do not tell.
+            if one.get("alone_wait_share_percent", 0.0) >= BASE_WAITED_FROM:
+                found.guests.unlabelled += 1
+                continue
             stretches.append(one["stretch"])
             name = f"guest {one['machine']}"
             found.guests.add(f"{line['situation']}: {name}", one["stretch"], by_name[name].verdict)
+        labelled = sum("stretch" in one for one in line["guests"])
+        if labelled and not stretches:
+            found.hosts.unlabelled += "quota" not in line["situation"]
         if stretches:
             found.hosts.add(line["situation"], max(stretches), host.verdict)
     return found
@@ -101,6 +114,7 @@ def describe(name: str, tally: Tally) -> Sequence[str]:
     """Give lines for the terminal."""
     return [
         f"{name}: false alarms {rate(tally.alarms, tally.quiet)}; missed {rate(tally.missed, tally.due)}; not judged "
-        f"{tally.undecided} of {tally.quiet + tally.due}; {tally.between} between {QUIET_TO:g} and {DUE_FROM:g} times",
+        f"{tally.undecided} of {tally.quiet + tally.due}; {tally.between} between {QUIET_TO:g} and {DUE_FROM:g} times"
+        f"{f'; {tally.unlabelled} not alone when they should have been' if tally.unlabelled else ''}",
         *(f"  {one}" for one in tally.wrong),
     ]

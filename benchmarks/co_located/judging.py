@@ -1,6 +1,7 @@
 """From what was measured to stretches, predictions and their errors. Pure."""
 
 import math
+import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,9 @@ from stealtime.studies.stretch.analysis.sharing import Work, share_out, solve_to
 
 COVERAGE = 0.9
 _DEFAULT_WEIGHT = 100
+_FEWEST_MIXES = 10
+_DRAWS = 1000
+_SEED = 1
 _MEAN_OF_ABSOLUTE = math.sqrt(2.0 / math.pi)
 """The mean absolute error of a normal distribution over its standard deviation."""
 
@@ -166,6 +170,36 @@ def noise_floor(found: Sequence[Case]) -> tuple[float, float] | None:
     of_logs = fmean(variance(map(math.log, one.each)) / len(one.each) for one in repeated)
     of_p = fmean(variance(1.0 / each for each in one.each) / len(one.each) for one in repeated)
     return 100.0 * _MEAN_OF_ABSOLUTE * math.sqrt(of_logs), 100.0 * _MEAN_OF_ABSOLUTE * math.sqrt(of_p)
+
+
+def beyond_floor(found: Sequence[Case], model: str) -> dict[str, tuple[float, float]] | None:
+    """Give by how much a model's errors lie above their floors, as intervals of 95 %: mixes are drawn with replacement.
+
+    An interval that holds 0 says that the model cannot be told from a right one: what is left is that repetitions
+    differ. One above 0 is the model's own.
+
+    Returns:
+        By error, ``mape_percent`` and ``mae_of_p_points``; None of fewer than ten mixes.
+    """
+    mixes: dict[str, list[Case]] = defaultdict(list)
+    for one in found:
+        if one.predicted[model] is not None and len(one.each) > 1:
+            mixes[one.mix].append(one)
+    if len(mixes) < _FEWEST_MIXES:
+        return None
+    draw = random.Random(_SEED)  # noqa: S311 - nothing is kept secret
+    groups = list(mixes.values())
+    gained: dict[str, list[float]] = {"mape_percent": [], "mae_of_p_points": []}
+    for _ in range(_DRAWS):
+        some = [one for group in draw.choices(groups, k=len(groups)) for one in group]
+        floor, errors = noise_floor(some), (mape_percent(some, model), mae_of_p_points(some, model))
+        for series, error, least in zip(gained.values(), errors, floor or (0.0, 0.0), strict=True):
+            series.append((error or 0.0) - least)
+    return {
+        name: (ordered[round(0.025 * _DRAWS)], ordered[round(0.975 * _DRAWS) - 1])
+        for name, series in gained.items()
+        if (ordered := sorted(series))
+    }
 
 
 def conformal_factor(calibration: Sequence[float], coverage: float = COVERAGE) -> float | None:

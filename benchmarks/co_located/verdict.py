@@ -7,6 +7,7 @@ from typing import Any
 from co_located.judging import (
     COVERAGE,
     Case,
+    beyond_floor,
     covered_share,
     factors_of,
     mae_of_p_points,
@@ -48,6 +49,10 @@ def document(found: Sequence[Case], live: Sequence[Case], lines: Sequence[Mappin
         "models": {name: _judged(found, name, found) for name in models},
         "platforms": groups(lambda one: one.pool.platform),
         "pools": groups(lambda one: one.pool.name),
+        "beyond_floor": {
+            pool: beyond_floor([one for one in found if one.pool.name == pool], MODEL)
+            for pool in sorted({one.pool.name for one in found})
+        },
         "kinds": groups(lambda one: one.kind),
         "pieces": groups(lambda one: one.piece),
         "factors": factors_of(found, MODEL),
@@ -119,7 +124,32 @@ def tables(found: dict[str, Any]) -> str:
         f"goals: stretch at most {goals['mape_percent']:g} %, P at most {goals['mae_of_p_points']:g} points, inside in "
         f"at least {goals['covered_percent']:.0f} %; published (CloudFormer): P {found['published_mae_of_p_points']}"
     )
+    lines += _told_goals(found)
     return "\n".join(lines)
+
+
+def _told_goals(found: Mapping[str, Any]) -> list[str]:
+    """Say of each pool whether the goals are met, and if not whether the model or the repetitions are why."""
+    lines = []
+    for pool, one in found["pools"].items():
+        for key, unit in (("mape_percent", "%"), ("mae_of_p_points", "points of P")):
+            goal, floor, beyond = found["goals"][key], one[f"floor_{key}"], found["beyond_floor"][pool]
+            told = f"{pool}: {one[key]:.1f} {unit}, goal {goal:g}: "
+            if one[key] <= goal:
+                lines.append(told + "met")
+            elif beyond is None:
+                lines.append(told + "not met; too few mixes to tell why")
+            else:
+                low, high = beyond[key]
+                why = (
+                    "the model is wrong by more than repetitions differ"
+                    if low > 0
+                    else ("the model cannot be told from a right one")
+                )
+                above = f"{why} (floor {floor:.1f}, above it {low:+.1f} to {high:+.1f})"
+                least = "; a right model would miss it too" if floor > goal else ""
+                lines.append(f"{told}not met; {above}{least}")
+    return lines
 
 
 def _written(figure: float | None) -> str:

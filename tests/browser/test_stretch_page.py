@@ -78,7 +78,7 @@ def test_lost_seconds_are_bars_that_end_at_the_whole(page: Page) -> None:
 
 
 def test_counters_over_time_have_an_axis_at_each_side(page: Page) -> None:
-    figures = page.locator("#provisioning figure")
+    figures = page.locator("#provisioning > figure")
     assert figures.count() == 3
     for shape in page.locator("#provisioning svg :is(circle, polyline, text)").all():
         assert shape.evaluate(INSIDE), shape.evaluate("element => element.outerHTML")
@@ -103,7 +103,7 @@ def test_counters_over_time_have_an_axis_at_each_side(page: Page) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_lines_over_time_can_be_told_from_the_page(page: Page, scheme: Literal["light", "dark"]) -> None:
     page.emulate_media(color_scheme=scheme)
-    figure = page.locator("#provisioning figure").last
+    figure = page.locator("#provisioning > figure").last
     behind = figure.evaluate("element => getComputedStyle(element.closest('section')).backgroundColor")
     for kind in ("busy", "run", "wait", "dispatch"):
         colour = figure.locator(f"g.{kind} polyline").first.evaluate("element => getComputedStyle(element).stroke")
@@ -139,3 +139,14 @@ def test_each_guest_that_did_the_same_has_a_stroke_and_a_line(show: Show) -> Non
     rows = page.get_by_role("region", name="Stretch of each guest").locator("tbody tr")
     assert [row.locator("td").first.inner_text() for row in rows.all()] == ["itself", "neighbour 1", "neighbour 2"]
     assert "3 guests: 3.97" in rows.first.inner_text()
+
+
+def test_what_the_machine_told_of_itself_is_drawn_inside_its_panels(page: Page) -> None:
+    told = page.locator("#provisioning details.inside")
+    assert told.count() == 2, "natively and beside others; nothing was told of the one alone"
+    for panel in told.locator("svg[role=img]").all():
+        for line in panel.locator("polyline").all():
+            assert line.evaluate(INSIDE), line.evaluate("element => element.outerHTML")
+    assert "switches of the machine's kernel: 200 in the mean" in told.last.inner_text()
+    assert "a <b>" in told.last.inner_text(), "any name of a program is only a name"
+    assert "KVM counts them" in told.last.inner_text()

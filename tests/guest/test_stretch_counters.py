@@ -12,6 +12,8 @@ from machines import needs_root
 from stealtime.capacity.recorder import read_rows
 from stealtime.capacity.recording import Row
 from stealtime.store.run import Run, runs_in
+from stealtime.studies.stretch.analysis.inside import inside_of, read_readings
+from stealtime.studies.stretch.page.inside import panels
 
 pytestmark = [pytest.mark.guest, pytest.mark.truth, needs_root]
 
@@ -115,6 +117,27 @@ def test_two_busy_guests_on_one_cpu_are_an_over_committed_host(measured: tuple[R
     assert any(one.startswith(("wait per dispatch", "vcpu wait share")) for one in machine["evidence"]), machine
     (native,) = cells["native", "base"]["provisioning"]
     assert (native["verdict"], native["because"]) == ("not judged", "no guest runs on this host")
+
+
+def test_the_machine_tells_who_wants_its_cpus(measured: tuple[Run, Any]) -> None:
+    run, _ = measured
+    for trial in run.measured:
+        readings = read_readings(trial.table("machine_counters"))
+        assert trial.record.result is not None
+        result: Any = trial.record.result
+        seconds = len({one.at_ns for one in readings})
+        assert result.elapsed_ns / 1e9 - 2 <= seconds <= result.elapsed_ns / 1e9
+        assert 0 < result.reading_cpu_ns < 0.05 * result.elapsed_ns
+        of_work = {
+            figure: sum(one.value for one in readings if (one.program, one.figure) == ("contend", figure))
+            for figure in ("run_ns", "ready_ns")
+        }
+        # Two tasks on one CPU: one of them runs, and one stands ready. The last second has no whole reading.
+        assert of_work["run_ns"] == pytest.approx(result.cpu_ns * seconds * 1e9 / result.elapsed_ns, rel=0.25)
+        assert of_work["ready_ns"] >= 0.6 * of_work["run_ns"], of_work
+        whole = {one.figure for one in readings if not one.program}
+        assert {"threads_wanting_cpu", "context_switches", "interrupts", "busy_ns"} <= whole
+        assert panels(inside_of(trial))
 
 
 def test_page_faults_have_their_cost_and_what_the_machine_does_not_count_is_absent(measured: tuple[Run, Any]) -> None:

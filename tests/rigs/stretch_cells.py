@@ -7,6 +7,7 @@ from stealtime.capacity.guest import Guest as Guest_
 from stealtime.capacity.recording import Row, rows_of
 from stealtime.capacity.threads_use import ThreadsUse
 from stealtime.capacity.use import CpuUse, GuestUse, Use, ViewUse
+from stealtime.studies.stretch.analysis.inside import Reading, put_together
 from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, Repetition, StretchCell
 from stealtime.studies.stretch.analysis.provisioning import judged
 from stealtime.studies.stretch.analysis.recorded import Moment, Recording
@@ -125,4 +126,15 @@ def recordings() -> list[Recording | None]:
     alone = tuple(moment(second, 1.0) for second in range(1, 13))
     beside = tuple(moment(second, None if second == 7 else 40.0 + 2 * second) for second in range(1, 13))
     native = tuple(Moment(float(second), 97.0, None, None, None) for second in range(1, 4))
-    return [Recording(2, 4, native), Recording(1, 4, alone), Recording(3, 4, beside)]
+    whole = [("threads_wanting_cpu", 3), ("context_switches", 200), ("interrupts", 250)]
+    of_work = [("contend", "run_ns", 900_000_000), ("contend", "ready_ns", 2_000_000_000), ("a <b>", "run_ns", 9)]
+    told = [
+        Reading(second * 10**9, 10**9, program, figure, value)
+        for second in range(1, 13)
+        for program, figure, value in [*(("", figure, value) for figure, value in whole), *of_work]
+    ]
+    return [
+        Recording(2, 4, native, put_together(told[:18], [])),
+        Recording(1, 4, alone),
+        Recording(3, 4, beside, put_together(told, recording(12))),
+    ]

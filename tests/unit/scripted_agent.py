@@ -226,6 +226,7 @@ class ScriptedPlatform:
             send(Progress(trial=request.trial, elapsed_ns=1000, samples=1, max_ns=2000.0))
             if isinstance(request.probe, ContendProbe):
                 self._stream(request.trial, "iterations", _iterations(), writer, send)
+                self._stream(request.trial, "machine_counters", _machine_counters(), writer, send)
                 send(_done(request, None, CONTENTION, end=behaviour))
                 return behaviour
             if isinstance(request.probe, RtloadProbe):
@@ -344,6 +345,12 @@ def _samples(request: TrialRequest) -> tuple[Any, Layout]:
             return pa.table(columns), Periodic(interval=request.probe.interval_ns * 2)
         case other:
             raise AssertionError(f"{other} has no samples")
+
+
+def _machine_counters() -> Any:
+    numbers = {name: pa.array([1_000_000_000], pa.uint64()) for name in ("at_ns", "elapsed_ns")}
+    words = {"program": pa.array([""]), "figure": pa.array(["context_switches"])}
+    return pa.table({**numbers, **words, "value": pa.array([70], pa.uint64())})
 
 
 def _iterations() -> Any:

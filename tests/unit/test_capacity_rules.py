@@ -72,3 +72,9 @@ def test_the_builtin_rules_can_be_printed_and_given_back(tmp_path: Path) -> None
     file = tmp_path / "rules.toml"
     file.write_text(builtin_text())
     assert load_rules(file) == load_rules()
+
+
+def test_rules_whose_limits_nobody_held_against_guests_say_so() -> None:
+    uncalibrated = {rule.id for rule in load_rules(None).rules if rule.uncalibrated}
+    assert uncalibrated == {"io-wait", "memory-pressure", "memory-overcommitted", "guest-swaps"}
+    assert all("alibrated" in rule.source for rule in load_rules(None).rules if rule.uncalibrated)

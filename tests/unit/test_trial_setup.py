@@ -155,7 +155,7 @@ async def test_neighbours_do_what_the_machine_does_and_what_it_took_them_is_kept
         assert read_as(neighbour.work.result, Contention).elapsed_ns == scripted_agent.CONTENTION["elapsed_ns"]
     assert trial.neighbours_path is None
     tables = sorted(path.name for path in trial.folder.iterdir() if path.suffix == ".parquet")
-    assert tables == ["host_counters.parquet", "iterations.parquet"]
+    assert tables == ["host_counters.parquet", "iterations.parquet", "machine_counters.parquet"]
 
 
 async def test_the_tables_of_a_neighbours_work_do_not_pile_up(tmp_path: Path) -> None:

@@ -462,7 +462,10 @@ impl Server {
     fn send_table(&mut self, trial: u64, stream: StreamName, is_part: bool, table: TableWriter) -> Result<()> {
         self.send(&FromAgent::StreamBegin { trial, stream, is_part })?;
         let bytes = match (&mut self.bulk, stream) {
-            (Some(disk), StreamName::Samples | StreamName::Trace | StreamName::Iterations) => {
+            (
+                Some(disk),
+                StreamName::Samples | StreamName::Trace | StreamName::Iterations | StreamName::MachineCounters,
+            ) => {
                 let start = self.bulk_position;
                 let bytes = write_to_disk(disk, start, table).context("writing the bulk disk")?;
                 self.bulk_position = (start + bytes).next_multiple_of(BULK_ALIGNMENT_BYTES);

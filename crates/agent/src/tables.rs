@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt16Array, UInt32Array, 
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use stealtime_probe::running::Taken;
-use stealtime_probe::{Iteration, Job, Recording, Rows};
+use stealtime_probe::{Iteration, Job, Reading, Recording, Rows};
 use stealtime_wire::{StreamName, TrialOutcome};
 
 use crate::sample_source::{BATCH_ROWS, Event, SampleSource};
@@ -21,9 +21,13 @@ pub fn write(recording: &Recording, taken: Taken, stream: StreamName, output: im
             write_part(&SampleSource::rest(recording, taken), &recording.outcome, stream, output)
         }
         StreamName::Iterations | StreamName::Jobs => match &recording.rows {
-            Rows::Iterations(rows) => write_iterations(recording, rows, output),
+            Rows::Iterations(rows, _) => write_iterations(recording, rows, output),
             Rows::Jobs(rows) => write_jobs(recording, rows, output),
             Rows::None => Err(no_table(stream)),
+        },
+        StreamName::MachineCounters => match &recording.rows {
+            Rows::Iterations(_, readings) => write_readings(recording, readings, output),
+            Rows::Jobs(_) | Rows::None => Err(no_table(stream)),
         },
         StreamName::Trace | StreamName::Load => Err(no_table(stream)),
     }
@@ -51,7 +55,7 @@ fn no_table(stream: StreamName) -> ArrowError {
 pub fn streams(recording: &Recording) -> &'static [StreamName] {
     match recording.rows {
         Rows::None => &[StreamName::Samples, StreamName::Events],
-        Rows::Iterations(_) => &[StreamName::Iterations],
+        Rows::Iterations(..) => &[StreamName::Iterations, StreamName::MachineCounters],
         Rows::Jobs(_) => &[StreamName::Jobs, StreamName::Events],
     }
 }
@@ -108,6 +112,28 @@ fn write_iterations(recording: &Recording, iterations: &[Iteration], output: imp
         arrays.extend(
             WIDE.iter().map(|(_, of)| -> ArrayRef { Arc::new(UInt64Array::from_iter_values(rows.iter().map(of))) }),
         );
+        writer.write(&RecordBatch::try_new(Arc::clone(&schema), arrays)?)?;
+    }
+    writer.finish()
+}
+
+fn write_readings(recording: &Recording, readings: &[Reading], output: impl Write) -> Result<(), ArrowError> {
+    type Column<T> = fn(&Reading) -> T;
+    const TIMES: [(&str, Column<u64>); 2] = [("at_ns", |row| row.at_ns), ("elapsed_ns", |row| row.elapsed_ns)];
+    type Words = fn(&Reading) -> &str;
+    const WORDS: [(&str, Words); 2] = [("program", |row| &row.program), ("figure", |row| row.figure)];
+    let fields: Vec<Field> = (TIMES.iter().map(|(name, _)| Field::new(*name, DataType::UInt64, false)))
+        .chain(WORDS.iter().map(|(name, _)| Field::new(*name, DataType::Utf8, false)))
+        .chain([Field::new("value", DataType::UInt64, false)])
+        .collect();
+    let schema = Arc::new(Schema::new_with_metadata(fields, description(&recording.outcome)));
+    let mut writer = StreamWriter::try_new(output, &schema)?;
+    for rows in readings.chunks(BATCH_ROWS) {
+        let numbers = |of: Column<u64>| -> ArrayRef { Arc::new(UInt64Array::from_iter_values(rows.iter().map(of))) };
+        let words = |of: Words| -> ArrayRef { Arc::new(StringArray::from_iter_values(rows.iter().map(of))) };
+        let mut arrays: Vec<ArrayRef> = TIMES.iter().map(|(_, of)| numbers(*of)).collect();
+        arrays.extend(WORDS.iter().map(|(_, of)| words(*of)));
+        arrays.push(numbers(|row| row.value));
         writer.write(&RecordBatch::try_new(Arc::clone(&schema), arrays)?)?;
     }
     writer.finish()

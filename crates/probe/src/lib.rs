@@ -51,7 +51,7 @@ mod trial;
 pub mod wakeup;
 
 pub use error::TrialError;
-pub use rows::{Iteration, Job, Rows};
+pub use rows::{Iteration, Job, Reading, Rows};
 pub use run::run_trial;
 pub use running::{Recording, RunningTrial};
 pub use trial::Trial;

@@ -1,12 +1,30 @@
 //! What a probe writes down where its result is not a series of durations.
 
+use std::sync::Arc;
+
 /// Of which probe they are.
 #[derive(Debug)]
 pub enum Rows {
     /// It has samples instead.
     None,
-    Iterations(Vec<Iteration>),
+    /// Of `contend`, and what its machine told meanwhile.
+    Iterations(Vec<Iteration>, Vec<Reading>),
     Jobs(Vec<Job>),
+}
+
+/// What the machine told at one moment: a row of the table `machine_counters`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// The end of the interval, since the tasks were let go ...
+    pub at_ns: u64,
+    /// ... and its length.
+    pub elapsed_ns: u64,
+    /// Nothing for the whole machine.
+    pub program: Arc<str>,
+    /// With its unit.
+    pub figure: &'static str,
+    /// Gained in the interval, or held at its end.
+    pub value: u64,
 }
 
 /// One iteration of one task: a row of the table `iterations`. Times are in ns of the machine's clocks.

@@ -52,7 +52,7 @@ fn the_checksum_is_that_of_the_work_however_many_tasks_do_it() {
 #[test]
 fn every_iteration_has_its_row_and_the_rows_add_up_to_the_whole() {
     let recording = done(Contend { io_mean_ns: 100_000, lock_percent: 50, ..SMALL });
-    let Rows::Iterations(rows) = &recording.rows else { panic!("{:?}", recording.rows) };
+    let Rows::Iterations(rows, _) = &recording.rows else { panic!("{:?}", recording.rows) };
     let numbers: Vec<(u32, u32)> = rows.iter().map(|row| (row.task, row.iteration)).collect();
     let expected: Vec<(u32, u32)> = (0..4).flat_map(|task| (0..3).map(move |one| (task, one))).collect();
     assert_eq!(numbers, expected);

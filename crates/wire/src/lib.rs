@@ -42,4 +42,4 @@ pub use rtload::{
 pub use trace_columns::TraceColumns;
 
 /// The version of the frames and messages. It rises whenever an older peer could misunderstand a newer one.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;

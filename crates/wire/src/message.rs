@@ -201,6 +201,8 @@ pub enum StreamName {
     Load,
     /// One row for each iteration of `contend` (see `docs/run-format.md`).
     Iterations,
+    /// What the machine told of itself while `contend` worked: one row a figure (see `docs/run-format.md`).
+    MachineCounters,
     /// One row for each job of `rtload` (see `docs/run-format.md`).
     Jobs,
 }

@@ -29,6 +29,8 @@ class RuleQuoted(Model):
     date: str
     why: str
     change: str
+    uncalibrated: bool = False
+    """Whether its limits were never held against guests whose work was timed inside."""
 
 
 class HypervisorDocument(Model):
@@ -230,6 +232,7 @@ def _subject(
             date=outcome.rule.date,
             why=advice.why or outcome.rule.why,
             change=advice.change or outcome.rule.change,
+            uncalibrated=outcome.rule.uncalibrated,
         ),
         of_guest=None if outcome is None else outcome.of_guest,
         evidence=list(evidence),

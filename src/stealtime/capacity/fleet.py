@@ -14,6 +14,8 @@ from stealtime.vocabulary.errors import ExitCode, UsageError
 from stealtime.vocabulary.readings import Model
 
 SCHEMA_VERSION = 1
+_MOST_BYTES = 256 << 20
+"""Of a document: that of a host with a thousand guests is a fiftieth."""
 _HINT = "name files that `stealtime advise --json` has written"
 
 
@@ -87,7 +89,13 @@ def _summary(path: Path, document: AdviceDocument) -> HostSummary:
 
 def _read(path: Path) -> AdviceDocument:
     try:
-        document = AdviceDocument.model_validate_json(path.read_bytes())
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise UsageError(
+                f"--from {path}: it is no document of `advise`: it is over {_MOST_BYTES >> 20} MiB", hint=_HINT
+            )
+        document = AdviceDocument.model_validate_json(text)
     except OSError as error:
         raise UsageError(f"--from {path}: it cannot be read: {error.strerror}", hint=_HINT) from error
     except ValidationError as error:

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from stealtime.capacity.collector import PROC, Collector
+from stealtime.capacity.counters import kernel_rates
+from stealtime.capacity.counters.kernel_rates import GuestLook, KernelLook
 from stealtime.capacity.gather import Turns
 from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.capacity.guests.view import GuestViews
-from stealtime.capacity.recording import Row, rows_of, unreadable
+from stealtime.capacity.recording import HOST, Row, further_rows, rows_of, unreadable
 from stealtime.capacity.sample import Sample
 from stealtime.capacity.use import between
 from stealtime.vocabulary.errors import StealtimeError
@@ -39,6 +41,9 @@ class Recorder:
         self._rows: list[Row] = []
         self._began_ns = 0
         self._before: Sample | None = None
+        self._proc = proc
+        self._kernel: KernelLook | None = None
+        self._of_kvm: dict[tuple[int, int], GuestLook] = {}
 
     def begin(self) -> None:
         self.read()
@@ -67,12 +72,30 @@ class Recorder:
         for key, guest in after.guests.items():
             if key not in self._names:
                 self._names[key] = self._name_of(guest.guest, guest.threads)
+        kernel_before, self._kernel = self._kernel, kernel_rates.read_kernel(self._proc)
+        kvm_before, self._of_kvm = self._of_kvm, self._looks(after)
         before, self._before = self._before, after
-        if before is None:
+        if before is None or kernel_before is None:
             self._began_ns = after.at_ns
             return
         use = between(before, after)
-        self._rows += rows_of(use, after.at_ns - self._began_ns, lambda guest: self._names[guest.key])
+        at_ns = after.at_ns - self._began_ns
+        self._rows += rows_of(use, at_ns, lambda guest: self._names[guest.key])
+        first = Row(at_ns, round(use.elapsed_s * 1e9), HOST, HOST, "", "", None, None)
+        self._rows += further_rows(first, kernel_rates.host_figures(kernel_before, self._kernel, use.elapsed_s))
+        for key, look in self._of_kvm.items():
+            if key in kvm_before:
+                of_guest = first._replace(subject=self._names[key], kind=use.guests[key].guest.kind)
+                figures = kernel_rates.guest_figures(kvm_before[key], look, use.elapsed_s)
+                self._rows += further_rows(of_guest, figures)
+
+    def _looks(self, sample: Sample) -> dict[tuple[int, int], GuestLook]:
+        """Read what KVM counts of each guest that may run under it."""
+        return {
+            key: kernel_rates.read_guest(one.guest, one.threads, self._proc)
+            for key, one in sample.guests.items()
+            if one.guest.kind != "uml"
+        }
 
     def _go_on(self) -> None:
         turns = Turns(self._interval_s)

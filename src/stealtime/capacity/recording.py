@@ -73,6 +73,21 @@ def rows_of(use: Use, at_ns: int, name_of: Callable[[Guest], str]) -> list[Row]:
     ]
 
 
+def further_rows(at: Row, figures: Iterable[tuple[str, Figure]]) -> list[Row]:
+    """Give rows of figures that no use has: they are for charts, and ``uses_of`` leaves them out.
+
+    Args:
+        at: Any row of the same moment and subject.
+        figures: With their names, of the whole subject.
+    """
+    return [
+        at._replace(part="", figure=name, value=None, absent=figure.absent)
+        if isinstance(figure, Absent)
+        else at._replace(part="", figure=name, value=figure, absent=None)
+        for name, figure in figures
+    ]
+
+
 def uses_of(recordings: Sequence[Iterable[Row]]) -> list[list[RecordedUse]]:
     """Put the intervals of some recordings together again; a guest of the same name is the same in all of them.
 

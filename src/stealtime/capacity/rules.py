@@ -119,6 +119,8 @@ class Rule(Table):
     """Whether it holds if it does of any CPU (virtual CPU), or only if of every one."""
     optional: bool = False
     """Whether a verdict may be given although a figure of this rule cannot be had."""
+    uncalibrated: bool = False
+    """Whether its limits were never held against guests whose work was timed inside: where it decides, that is said."""
     conditions: Annotated[list[Condition], Field(min_length=1)]
     """All of them must hold."""
     source: Annotated[str, Field(min_length=1)]

@@ -89,6 +89,8 @@ def _line(subject: SubjectDocument) -> Text:
         line.append(f", stretch {stretch.value:.2f}")
     if decided:
         line.append(f", {decided}")
+    if subject.rule is not None and subject.rule.uncalibrated:
+        line.append(" (a limit that is not calibrated)")
     return line
 
 
@@ -97,6 +99,9 @@ def _hanging(line: Text, console: Console, width: int) -> Iterator[Text]:
     for number, part in enumerate(line.wrap(console, max(width - _INDENTED, 1))):
         part.rstrip()
         yield Text.assemble(" " * _INDENTED, part) if number else part
+
+
+_UNCALIBRATED = ", whose limits are not calibrated: nobody has timed the work of guests at them"
 
 
 def _named(subject: SubjectDocument) -> str:
@@ -114,7 +119,7 @@ def _lines(subject: SubjectDocument) -> Iterator[str]:
         if subject.verdict == "not judged":
             yield f"not judged, because {subject.rule.why}"
         yield f"change: {subject.rule.change}"
-        yield f"by the rule {subject.rule.id}"
+        yield f"by the rule {subject.rule.id}{_UNCALIBRATED if subject.rule.uncalibrated else ''}"
     elif subject.verdict == "not judged":
         yield f"not judged, because {subject.because}"
     else:

@@ -19,7 +19,7 @@ from stealtime.wire.rtload import RtloadOutcome, RtloadProbe
 from stealtime.wire.threads import MachineThread, RealTimeLimit, ThreadPlacement
 from stealtime.wire.threshold import OnThreshold, ThresholdHit
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 """Rises whenever an older peer could misunderstand a newer one."""
 
 
@@ -67,7 +67,7 @@ class Progress(Model):
     """The longest so far."""
 
 
-StreamName = Literal["samples", "events", "trace", "load", "iterations", "jobs"]
+StreamName = Literal["samples", "events", "trace", "load", "iterations", "machine_counters", "jobs"]
 """The tables of a trial.
 
 - ``samples``: One row a sample; its columns are given by ``Layout``.
@@ -75,6 +75,8 @@ StreamName = Literal["samples", "events", "trace", "load", "iterations", "jobs"]
 - ``trace``: What the kernel did: one row an event (see ``docs/run-format.md``).
 - ``load``: One row for each stretch of a load that was on: ``thread``, ``start``, ``duration``, ``work``.
 - ``iterations``: One row for each iteration of ``contend`` (see ``docs/run-format.md``).
+- ``machine_counters``: What the machine told of itself while ``contend`` worked: one row a figure (see
+  ``docs/run-format.md``).
 - ``jobs``: One row for each job of ``rtload`` (see ``docs/run-format.md``).
 """
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from co_located.judging import (
     Case,
+    beyond_floor,
     cases,
     conformal_factor,
     covered_share,
@@ -146,6 +147,24 @@ def test_the_floor_is_the_error_of_a_model_that_is_right() -> None:
     assert floor[0] == pytest.approx(mape_percent(right, "right"), rel=0.05)
     assert floor[1] == pytest.approx(mae_of_p_points(right, "right"), rel=0.05)
     assert noise_floor([Case("a", POOLS[0], "cpu", (2.0,), {})]) is None
+
+
+def test_a_right_model_cannot_be_told_from_the_floor_and_a_wrong_one_can() -> None:
+    draw = random.Random(3)  # noqa: S311
+    noisy = [
+        Case(
+            str(number // 3), POOLS[0], "cpu", tuple(2.0 * math.exp(draw.gauss(0, 0.1)) for _ in range(2)),
+            {"right": 2.0, "wrong": 2.5},
+        )
+        for number in range(120)
+    ]  # fmt: skip
+    right, wrong = beyond_floor(noisy, "right"), beyond_floor(noisy, "wrong")
+    assert right is not None
+    assert wrong is not None
+    for error in ("mape_percent", "mae_of_p_points"):
+        assert right[error][0] <= 0.0
+        assert wrong[error][0] > 0.0
+    assert beyond_floor(noisy[:20], "right") is None, "seven mixes are too few"
 
 
 def test_the_counters_of_the_same_mixes_are_judged_too() -> None:

@@ -18,8 +18,10 @@
 //!   machine has such counters.
 //! * Lock wait: from a lock that was found taken until it is ours; one that is free costs no reading of a
 //!   clock.
+//! * What the machine tells of itself meanwhile (`machine`) is read only where each iteration is measured.
 //! * The duration of the request is a limit: work that is not done by then makes the result invalid.
 
+mod machine;
 mod tasks;
 mod work;
 
@@ -83,6 +85,9 @@ impl Probe for Contend {
             .and(collections, || {
                 format!("the collections of {}, {} bytes each,", counted(tasks, "task"), self.collection_bytes)
             })
+            .and(if self.each_iteration { machine::most_bytes(request.duration_ns) } else { 0 }, || {
+                "what the machine tells of itself".to_owned()
+            })
             .and(rows_bytes, || format!("the rows of {}", counted(tasks * rows, "iteration")))
             .and(tasks * THREAD_BYTES, || counted(tasks, "thread"))
     }
@@ -91,7 +96,7 @@ impl Probe for Contend {
         // The sample memory holds nothing; by it the trial is watched and stopped.
         let begun = stage.begin(1, None)?;
         let idle_before = idle_ns(stage.cpus);
-        let outcome = tasks::run(self, stage, &begun.recorder)?;
+        let mut outcome = tasks::run(self, stage, &begun.recorder)?;
         let idle = idle_ns(stage.cpus).zip(idle_before).and_then(|(after, before)| after.checked_sub(before));
         let elapsed_ns = outcome.tasks.iter().map(|task| task.end_ns).max().unwrap_or(0);
         let total = |of: fn(&Iteration) -> u64| outcome.tasks.iter().map(|task| of(&task.total)).sum::<u64>();
@@ -110,6 +115,7 @@ impl Probe for Contend {
             ("fault_cpu_ns", total(|row| row.fault_cpu_ns)),
             ("lock_wait_ns", total(|row| row.lock_wait_ns)),
             ("io_ns", total(|row| row.io_ns)),
+            ("reading_cpu_ns", outcome.readings.cpu_ns),
             ("io_asked_ns", outcome.tasks.iter().map(|task| task.io_asked_ns).sum()),
             ("uneven_idle_ns", uneven_idle_ns(outcome.tasks.iter().map(|task| task.end_ns), stage.cpus.len())),
         ]);
@@ -124,7 +130,8 @@ impl Probe for Contend {
         ];
         measured.counters.extend(read.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         measured.finding = (done < planned).then(|| unfinished(done, planned));
-        measured.rows = Rows::Iterations(table(outcome)?);
+        let readings = std::mem::take(&mut outcome.readings.rows);
+        measured.rows = Rows::Iterations(table(outcome)?, readings);
         Ok(measured)
     }
 }
@@ -193,8 +200,10 @@ mod tests {
         };
         let bare = Contend { each_iteration: false, ..contend.clone() };
         let rows_bytes = |duration_ns| bytes(&contend, duration_ns) - bytes(&bare, duration_ns);
-        assert_eq!(rows_bytes(86_400_000_000_000), (32 + 1) * 50_000 * 88);
-        assert_eq!(rows_bytes(999_000), (32 + 1) * 1_000 * 88, "a millisecond has no time for more");
+        let day_ns = 86_400_000_000_000;
+        assert_eq!(rows_bytes(day_ns), (32 + 1) * 50_000 * 88 + machine::most_bytes(day_ns));
+        let few = (32 + 1) * 1_000 * 88 + machine::most_bytes(999_000);
+        assert_eq!(rows_bytes(999_000), few, "a millisecond has no time for more");
         assert!(bytes(&bare, 1) >= 33 * 4096);
     }
 }

@@ -7,6 +7,7 @@ use std::thread;
 
 use stealtime_wire::{Contend, ThreadRole};
 
+use super::machine::{self, Readings};
 use super::work::{self, SplitMix};
 use crate::error::TrialError;
 use crate::recorder::Recorder;
@@ -24,6 +25,8 @@ const SHORTEST_ITERATION_NS: u64 = 1_000;
 /// What all tasks did.
 pub struct Outcome {
     pub tasks: Vec<TaskOutcome>,
+    /// What the machine told of itself; nothing where iterations are not measured one by one.
+    pub readings: Readings,
 }
 
 #[derive(Default)]
@@ -54,7 +57,8 @@ pub fn run(contend: &Contend, stage: &Stage, recorder: &Recorder) -> Result<Outc
     work::fill(common.cells_mut(), &mut SplitMix::of_unit(contend.seed, u64::MAX));
     let most_rows = usize::try_from(most_rows(contend, stage.trial.request.duration_ns)).unwrap_or(usize::MAX);
     let shared = Shared { contend, most_rows, recorder, common: Mutex::new(common), go: AtomicU32::new(0) };
-    let tasks = thread::scope(|scope| {
+    let is_over = AtomicU32::new(0);
+    let (tasks, readings) = thread::scope(|scope| {
         let shared = &shared;
         let threads = &stage.trial.running.threads;
         let mut handles = Vec::new();
@@ -74,13 +78,43 @@ pub fn run(contend: &Contend, stage: &Stage, recorder: &Recorder) -> Result<Outc
                 }
             }
         }
+        let reader = match read_machine(scope, shared, stage, &is_over) {
+            Ok(reader) => reader,
+            Err(error) => {
+                recorder.stop();
+                shared.let_go();
+                return Err(TrialError::Threads(error));
+            }
+        };
         let origin = now_ns();
         recorder.start(origin, origin.saturating_add(stage.trial.request.duration_ns));
         shared.let_go();
         let ended = handles.into_iter().map(|handle| handle.join().map_err(|_| TrialError::Panicked));
-        ended.map(|result| result?.map_err(no_memory)).collect::<Result<Vec<_>, _>>()
+        let tasks: Vec<_> = ended.collect();
+        is_over.store(1, Ordering::Release);
+        wake_all(&is_over);
+        let readings = reader.map_or(Ok(Readings::default()), |one| one.join().map_err(|_| TrialError::Panicked))?;
+        let tasks = tasks.into_iter().map(|result| result?.map_err(no_memory)).collect::<Result<Vec<_>, _>>()?;
+        Ok((tasks, readings))
     })?;
-    Ok(Outcome { tasks })
+    Ok(Outcome { tasks, readings })
+}
+
+/// Starts the thread that reads what the machine tells, where each iteration is measured.
+fn read_machine<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    shared: &'scope Shared,
+    stage: &'scope Stage,
+    is_over: &'scope AtomicU32,
+) -> io::Result<Option<thread::ScopedJoinHandle<'scope, Readings>>> {
+    let duration_ns = stage.trial.request.duration_ns;
+    let body = move || {
+        stage.trial.running.threads.enter(ThreadRole::Agent);
+        shared.wait();
+        machine::read_until(is_over, duration_ns)
+    };
+    let builder = thread::Builder::new().name("st-machine".to_owned());
+    shared.contend.each_iteration.then(|| builder.spawn_scoped(scope, body)).transpose()
 }
 
 /// How many rows a task can have at most; none where its iterations are not measured one by one.

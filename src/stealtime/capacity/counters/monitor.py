@@ -114,8 +114,9 @@ async def _ask(guest: Guest, question: Callable[[QemuMonitor], Awaitable[_Answer
             return await question(monitor)
     except TimeoutError:
         return Absent(absent=f"the monitor {guest.monitor} of {guest.name} is in use by somebody else")
-    except (OSError, MachineError) as error:
-        return Absent(absent=f"the monitor {guest.monitor} of {guest.name}: {error}")
+    except Exception as error:
+        why = error if isinstance(error, (OSError, MachineError)) else f"its answer is none of QEMU's ({error!r})"
+        return Absent(absent=f"the monitor {guest.monitor} of {guest.name}: {why}")
     finally:
         await monitor.close()
         ours.close()

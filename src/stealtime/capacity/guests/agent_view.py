@@ -25,7 +25,13 @@ from stealtime.vocabulary.readings import Absent
 
 _PATIENCE_S = 0.5
 _LIBVIRT_PATIENCE_S = 2
+_FILE_PATIENCE_S = 2.0
+"""For all pieces of a file."""
 _PIECE_BYTES = 1 << 16
+_MOST_BYTES = 4 << 20
+"""Of an answer, which whoever has the guest can write."""
+_MOST_LOAD = 1e9
+"""More threads than that has no kernel."""
 _DELIMITER = b"\xff"
 """Says to the agent, and comes back from it, that what was on the line before is not ours."""
 
@@ -115,6 +121,8 @@ class AgentSocket:
             if not piece:
                 raise ConnectionError("the guest agent's socket was closed")
             self._rest += piece
+            if len(self._rest) > _MOST_BYTES:
+                raise ConnectionError("the guest agent's answer has no end")
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 
@@ -196,8 +204,12 @@ class AgentView:
                 raise
             return b""  # a kernel without it
         try:
-            pieces = []
+            pieces: list[bytes] = []
+            deadline_s = time.monotonic() + _FILE_PATIENCE_S
             while True:
+                # The guest says where its file ends.
+                if time.monotonic() > deadline_s or sum(map(len, pieces)) > _MOST_BYTES:
+                    raise TimeoutError(f"the guest agent's {path} has no end")
                 read = self.asking.ask("guest-file-read", {"handle": handle, "count": _PIECE_BYTES})
                 pieces.append(base64.b64decode(read["buf-b64"]))
                 if read["eof"]:
@@ -210,8 +222,11 @@ class AgentView:
         rows = {int(one["cpu"]): ticks_of(one) for one in self.asking.ask("guest-get-cpustats", {})}
         if not rows:
             raise ValueError("its guest agent tells of no CPU")
+        minute = float(load["load1m"])
+        if not 0 <= minute < _MOST_LOAD:
+            raise ValueError(f"its guest agent tells a load of {minute:g}")
         # A load counts who runs and who waits; procs_running has the one who reads it besides.
-        return GuestView(float(load["load1m"]) + 1, len(rows), rows, Absent(absent="a guest agent does not tell it"))
+        return GuestView(minute + 1, len(rows), rows, Absent(absent="a guest agent does not tell it"))
 
 
 def ticks_of(told: Mapping[str, Any]) -> tuple[int, ...]:

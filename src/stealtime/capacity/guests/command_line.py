@@ -21,8 +21,17 @@ _XEN = "its virtual CPUs run in Xen, of which this process is only the device mo
 AGENT_PORT = "org.qemu.guest_agent.0"
 _UML = re.compile(r"linux(\.uml)?$|vmlinux$")
 _UML_ARGUMENT = re.compile(r"(umid|mem|ubd\w+|initrd|uml_dir|con\d*|root)=")
-_SIZE = re.compile(r"(\d+)([kKmMgGtT]?)[bB]?$")
+_SIZE = re.compile(r"([0-9]{1,15})([kKmMgGtT]?)[bB]?$")
+"""Of no more digits than any size has: any user of the host can write any command line."""
+_LONGEST_NAME = 100
+"""libvirt, Nova and KubeVirt have shorter ones."""
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def presentable(name: str) -> str:
+    """Give a name as it may be shown: any user of the host can give any name to a process, of any length."""
+    shown = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
 
 
 def read_guest(pid: int, started_ticks: int, argv: Sequence[str], folder: Path = Path()) -> Guest | None:
@@ -157,7 +166,8 @@ def _agent_port(options: Sequence[tuple[str, str]]) -> str | None:
         if option != "device":
             continue
         if value.startswith("{"):
-            with contextlib.suppress(ValueError):
+            # One that is nested without end is none of QEMU's.
+            with contextlib.suppress(ValueError, RecursionError):
                 device = json.loads(value)
                 if device.get("name") == AGENT_PORT:
                     return str(device.get("chardev"))

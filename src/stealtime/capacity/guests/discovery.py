@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stealtime.capacity.counters.files import KernelFile, OpenFiles
 from stealtime.capacity.guest import Guest
-from stealtime.capacity.guests.command_line import read_guest, read_kvm_holder
+from stealtime.capacity.guests.command_line import presentable, read_guest, read_kvm_holder
 from stealtime.capacity.guests.kvm_holders import count_vcpus
 
 _SETTLED_SAMPLES = 5
@@ -129,9 +129,14 @@ class Discovery:
             self._look_at_kernel_thread(pid)
             return None
         found = self._guest_of(pid, argv)
-        if found is not None and any(other.name == found.name for other in self._guests.values()):
-            found = replace(found, name=f"{found.name}-{pid}")
-        return found
+        return None if found is None else replace(found, name=self._name_apart(presentable(found.name), pid))
+
+    def _name_apart(self, name: str, pid: int) -> str:
+        """Give a name that no other guest has; one may be called as another one would be told apart."""
+        taken = {other.name for other_pid, other in self._guests.items() if other_pid != pid}
+        while name in taken:
+            name = f"{name}-{pid}"
+        return name
 
     def _guest_of(self, pid: int, argv: Sequence[str]) -> Guest | None:
         if count_vcpus(self._proc, pid):

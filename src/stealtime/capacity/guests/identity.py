@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stealtime.capacity.guest import Guest
+from stealtime.capacity.guests.command_line import presentable
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 
@@ -41,7 +42,7 @@ def read_identity(argv: Sequence[str]) -> Identity:
     if manager == "kubevirt":
         # virt-launcher calls the domain NAMESPACE_NAME; neither may hold an underscore.
         name = name.replace("_", "/", 1)
-    return Identity(name, uuid.lower() if _UUID.match(uuid) else "", manager, number)
+    return Identity(presentable(name), uuid.lower() if _UUID.match(uuid) else "", manager, presentable(number))
 
 
 def identity_of(guest: Guest, proc: Path = Path("/proc")) -> Identity:

@@ -44,6 +44,8 @@ _REPLY_HEAD = struct.Struct("=iII")
 _PATIENCE_S = 0.5
 _MOST_FAILURES = 3
 """Then a guest is left alone: each failure costs the collector its patience."""
+_MOST_BYTES = 1 << 20
+"""Of an answer: that of a guest of a thousand CPUs is a tenth."""
 _END = b"stealtime: end\n"
 _FILES = ("stat", "pressure/cpu", "vmstat")
 _SSH_LOOP = (
@@ -89,8 +91,12 @@ class ManagementSocket:
         words = command.encode()
         # Its replies are found by a path of at most 107 bytes.
         self._socket.sendto(_REQUEST.pack(_MAGIC, _VERSION, len(words), words), os.fspath(self._path))
-        parts = []
+        parts: list[bytes] = []
+        deadline_s = time.monotonic() + _PATIENCE_S
         while True:
+            # Whoever owns the process owns its socket, and may go on for ever.
+            if time.monotonic() > deadline_s or sum(map(len, parts)) > _MOST_BYTES:
+                raise TimeoutError(f"{command!r}: its answer has no end")
             reply = self._socket.recv(_REPLY_HEAD.size + 512)
             error, more, length = _REPLY_HEAD.unpack_from(reply)
             data = reply[_REPLY_HEAD.size : _REPLY_HEAD.size + length].rstrip(b"\0")
@@ -191,7 +197,7 @@ class GuestViews:
                 return Absent(absent=f"its own kernel did not answer {failures} times and is not asked any more")
             try:
                 view = source.view()
-            except (OSError, ValueError) as error:
+            except Exception as error:
                 failures += 1
                 return Absent(absent=f"its own kernel did not answer: {error}")
             failures = 0

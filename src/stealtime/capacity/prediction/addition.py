@@ -1,6 +1,5 @@
 """One more guest, as it is given on the command line: ``2vcpu,busy=60%``; pure."""
 
-import math
 import re
 from dataclasses import dataclass
 from typing import NoReturn
@@ -10,11 +9,14 @@ from stealtime.vocabulary.errors import UsageError
 
 _HINT = "write for example 2vcpu,busy=60% or 4vcpu,busy=25%,weight=200,cpus=0-3,count=2"
 _MOST_VCPUS = 4096
-"""No KVM has more (Documentation/virt/kvm/api.rst, KVM_CAP_MAX_VCPUS, is below it)."""
+"""Of a guest no KVM has more (Documentation/virt/kvm/api.rst, KVM_CAP_MAX_VCPUS, is below it). Of all that are added
+together, more would take the prediction minutes."""
 _MOST_GUESTS = 1000
 _LEAST_WEIGHT, _MOST_WEIGHT = 1, 10_000
 """Of ``cpu.weight``."""
 _CPU_LIST = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*")
+_NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,9})?")
+"""As people type it: ``float`` also reads ``6_0``, ``1e1``, ``nan`` and the digits of other scripts."""
 _KEYS = ("busy", "weight", "cpus", "count", "name")
 
 
@@ -64,13 +66,16 @@ def read_addition(text: str, host_cpus: frozenset[int]) -> Addition:
         options[key] = value
     if "busy" not in options:
         _refuse(text, "it does not say how busy its virtual CPUs are (busy=60%)")
+    count = _whole(text, "count", options["count"], 1, _MOST_GUESTS) if "count" in options else 1
+    if vcpus * count > _MOST_VCPUS:
+        _refuse(text, f"{count} guests of {vcpus} virtual CPUs are more than {_MOST_VCPUS} virtual CPUs")
     return Addition(
         text=text,
         vcpus=vcpus,
         busy=_busy(text, options["busy"]),
         weight=_whole(text, "weight", options["weight"], _LEAST_WEIGHT, _MOST_WEIGHT) if "weight" in options else None,
         cpus=_cpus(text, options["cpus"], host_cpus) if "cpus" in options else None,
-        count=_whole(text, "count", options["count"], 1, _MOST_GUESTS) if "count" in options else 1,
+        count=count,
         name=_name(text, options.get("name", "added")),
     )
 
@@ -85,11 +90,10 @@ def _vcpus(text: str, first: str) -> int:
 def _busy(text: str, value: str) -> float:
     if not value.endswith("%"):
         _refuse(text, f"busy={value} is no percentage: write busy={value or 60}% if percent is meant")
-    try:
-        percent = float(value.removesuffix("%"))
-    except ValueError:
+    if not _NUMBER.fullmatch(value.removesuffix("%")):
         _refuse(text, f"busy={value} is no number")
-    if not math.isfinite(percent) or not 0.0 < percent <= 100.0:
+    percent = float(value.removesuffix("%"))
+    if not 0.0 < percent <= 100.0:
         _refuse(text, f"busy={value} is not above 0 % and up to 100 % of each virtual CPU")
     return percent / 100.0
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 ITERATIONS = "iterations"
 HOST_COUNTERS = "host_counters"
-_MAY_BE_MISSING = ("run_delay_ns", "idle_ns", "fault_cpu_ns", "cycles", "instructions")
+MACHINE_COUNTERS = "machine_counters"
+_MAY_BE_MISSING = ("run_delay_ns", "idle_ns", "fault_cpu_ns", "cycles", "instructions", "reading_cpu_ns")
+_DESCRIPTION = {"schema_version": 1, "clock": "monotonic, ns"}
 
 
 class Contention(Result):
@@ -24,7 +26,7 @@ class Contention(Result):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["contention"] = "contention"
-    tables: tuple[str, ...] = (ITERATIONS, HOST_COUNTERS)
+    tables: tuple[str, ...] = (ITERATIONS, HOST_COUNTERS, MACHINE_COUNTERS)
     elapsed_ns: int
     """From letting the tasks go to the end of the last one."""
     iterations: int
@@ -42,6 +44,8 @@ class Contention(Result):
     """Of the tasks in user and kernel mode, outside of ``fill_cpu_ns``; None where the machine does not count them."""
     instructions: int | None = None
     """As ``cycles``."""
+    reading_cpu_ns: int | None = None
+    """Of the thread that read what the machine tells of itself; it is no task. None in runs of versions without it."""
     lock_wait_ns: int
     io_ns: int
     """Slept for the simulated I/O."""
@@ -70,23 +74,32 @@ def _write_iterations(streams: Streams, target: Path, _record: "TrialRecord") ->
     # pyarrow takes 0.3 s to load.
     from stealtime.store.tables import write_parquet
 
-    write_parquet(streams["iterations"], target, {"schema_version": 1, "clock": "monotonic, ns"})
+    write_parquet(streams["iterations"], target, _DESCRIPTION)
 
 
 def _write_counters(streams: Streams, target: Path, _record: "TrialRecord") -> None:
     from stealtime.capacity.recorder import arrow_schema
     from stealtime.store.tables import write_empty, write_parquet
 
-    description = {"schema_version": 1, "clock": "monotonic, ns"}
     if HOST_COUNTERS in streams:
-        write_parquet(streams[HOST_COUNTERS], target, description)
+        write_parquet(streams[HOST_COUNTERS], target, _DESCRIPTION)
     else:
-        write_empty(arrow_schema(), target, description)
+        write_empty(arrow_schema(), target, _DESCRIPTION)
+
+
+def _write_machine_counters(streams: Streams, target: Path, _record: "TrialRecord") -> None:
+    from stealtime.store.tables import write_parquet
+
+    write_parquet(streams["machine_counters"], target, _DESCRIPTION)
 
 
 CONTENTION = ResultKind(
     name="contention",
     make=_make,
-    tables={ITERATIONS: _write_iterations, HOST_COUNTERS: _write_counters},
-    needs=("iterations",),
+    tables={
+        ITERATIONS: _write_iterations,
+        HOST_COUNTERS: _write_counters,
+        MACHINE_COUNTERS: _write_machine_counters,
+    },
+    needs=("iterations", "machine_counters"),
 )

@@ -9,6 +9,7 @@ from stealtime.capacity.figures import net_wait_percent
 from stealtime.capacity.recording import RecordedUse
 from stealtime.capacity.threads_use import ThreadsUse
 from stealtime.capacity.use import Figure, GuestUse, Use
+from stealtime.studies.stretch.analysis.inside import NOTHING_TOLD, Inside, inside_of
 from stealtime.studies.stretch.analysis.provisioning import recorded_uses
 from stealtime.studies.stretch.companion import MACHINE
 from stealtime.studies.stretch.results import Contention
@@ -42,6 +43,8 @@ class Recording:
     of: int
     """How many valid ones there are."""
     moments: tuple[Moment, ...]
+    inside: Inside = NOTHING_TOLD
+    """What the machine told of itself, and what the host's kernel did meanwhile."""
 
 
 def recordings_of(run: "Run") -> list[Recording | None]:
@@ -74,7 +77,7 @@ def _recording(trials: "Sequence[Trial]") -> Recording | None:
     ranked = sorted(valid, key=lambda one: one.result(Contention).elapsed_ns)
     middle = ranked[(len(ranked) - 1) // 2]
     (uses,) = recorded_uses([middle])
-    return Recording(middle.record.repetition, len(valid), tuple(map(moment_of, uses)))
+    return Recording(middle.record.repetition, len(valid), tuple(map(moment_of, uses)), inside_of(middle))
 
 
 def _busy_percent(use: Use) -> float | None:

@@ -9,7 +9,7 @@ from stealtime.report.summary import RunSummary
 from stealtime.store.run import Run
 from stealtime.studies.stretch.analysis.model import StretchCell
 from stealtime.studies.stretch.analysis.recorded import Recording, recordings_of
-from stealtime.studies.stretch.page import figures, over_time
+from stealtime.studies.stretch.page import figures, inside, over_time
 from stealtime.studies.stretch.rows import Work, works_of
 
 
@@ -59,3 +59,6 @@ class _Drawn:
         self.tables, cells = work, work.cells
         self.stretch, self.lost = figures.stretch_figure(cells), figures.lost_figure(cells)
         self.over_time = over_time.charts(cells, recordings)
+        told = [(cell.title, one.inside) for cell, one in zip(cells, recordings, strict=True) if one is not None]
+        drawn = [(title, inside.panels(one), inside.missing(one)) for title, one in told]
+        self.inside = [(title, panels, missing) for title, panels, missing in drawn if panels]

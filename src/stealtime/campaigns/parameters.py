@@ -1,6 +1,6 @@
 """The parameters of a cell, as its probe declares them: what a trial of them asks for, needs and takes."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -73,6 +73,12 @@ class Parameters(Model):
         """Tell whether a driver has such a cell on a platform: a native server is not protected, for one. Others are
         left out of the plan."""
         return True
+
+    @property
+    def set_up(self) -> Hashable | None:
+        """What a driver sets up for a cell and keeps for the next one that wants the same: such cells are planned one
+        after another. None: nothing is kept, and cells stay in the order of the campaign."""
+        return None
 
     @property
     def memory_bytes(self) -> int:

@@ -70,6 +70,11 @@ class ServerParameters(Parameters):
             return self.primaries + self.standbys
         return 3 if self.roles == "hosts" else 2
 
+    @property
+    def set_up(self) -> "ServerParameters":
+        """The server alone, without its load."""
+        return ServerParameters.model_validate(self.stored)
+
     def suits(self, traits: "PlatformTraits") -> bool:
         """Tell whether it can be had on a platform: without a guest there is nothing to protect, to size or to weigh
         against."""

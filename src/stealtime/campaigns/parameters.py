@@ -81,6 +81,11 @@ class Parameters(Model):
         return None
 
     @property
+    def set_up_s(self) -> float:
+        """How long that takes, in the first cell that wants it, where no run on this host tells."""
+        return 0.0
+
+    @property
     def memory_bytes(self) -> int:
         """What a trial works on: so much memory its machine must have, beside that for samples."""
         return 0
@@ -91,8 +96,8 @@ class Parameters(Model):
         return None
 
     def beyond_s(self, _duration_s: float) -> float | None:
-        """Give what a trial of a duration takes beyond it, where no run on this host tells; None takes what is usual on
-        the platform."""
+        """Give what a trial of a duration takes beyond it, without ``set_up_s``, where no run on this host tells; None
+        takes what is usual on the platform."""
         return None
 
 

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import pytest
 
-from stealtime.studies.telephony.calls import urgency
 from stealtime.studies.telephony.calls.relays import Destinations
 from stealtime.studies.telephony.calls.urgency import PRIORITY, priority_granted, urgent
 from stealtime.studies.telephony.calls.voice import VoiceOfCalls
@@ -17,7 +16,7 @@ from stealtime.studies.telephony.calls.voice import VoiceOfCalls
 def policies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Give the scheduling policies that were asked for; all are granted, and none is given."""
     asked: list[int] = []
-    monkeypatch.setattr(urgency.os, "sched_setscheduler", lambda _thread, policy, _how: asked.append(policy))
+    monkeypatch.setattr(os, "sched_setscheduler", lambda _thread, policy, _how: asked.append(policy))
     return asked
 
 
@@ -26,7 +25,7 @@ def refuse(*_: object) -> None:
 
 
 def test_who_speaks_is_what_it_was_before_afterwards(policies: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(urgency.os, "sched_getscheduler", lambda _: os.SCHED_IDLE)
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_IDLE)
     with urgent() as is_granted:
         assert is_granted
         assert policies == [os.SCHED_FIFO]
@@ -34,7 +33,7 @@ def test_who_speaks_is_what_it_was_before_afterwards(policies: list[int], monkey
 
 
 def test_where_none_is_granted_it_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(urgency.os, "sched_setscheduler", refuse)
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
     with urgent() as is_granted:
         assert not is_granted
     assert priority_granted() == 0
@@ -45,7 +44,7 @@ def test_both_ends_are_told_the_priority_that_they_may_take(
     policies: list[int], is_granted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_granted:
-        monkeypatch.setattr(urgency.os, "sched_setscheduler", refuse)
+        monkeypatch.setattr(os, "sched_setscheduler", refuse)
     monkeypatch.setattr("stealtime.studies.telephony.calls.voice.LEAD_S", 0.0)
     monkeypatch.setattr("stealtime.studies.telephony.calls.voice.find_agent", lambda: Path("agent"))
     began: list[list[str]] = []

@@ -1,7 +1,8 @@
 """The study of telephony, as far as no server has to run: what is read, searched, counted, drawn and said."""
 
 import os
-from itertools import groupby, product
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -267,14 +268,21 @@ def test_no_server_is_set_up_twice_in_a_repetition() -> None:
         servers = [ServerParameters.of(planned.cell) for planned in boot.cells]
         set_up = [server for server, _ in groupby(servers)]
         assert len(set_up) == len(set(set_up)), boot.platform
-        # What loads are shares of is found first, and a sweep goes on where it was.
-        assert boot.cells[0].cell.probe == "registration-rate"
-        swept = [
-            (one.cell.parameters["mode"], one.cell.parameters["streams"])
-            for one in boot.cells
-            if one.cell.parameters.get("while_borne")
-        ]
-        assert swept == ([] if boot.platform == "native" else list(product(("no-net", "net"), (200, 600, 800))))
+        # Who is to know nobody is asked first.
+        first = {
+            server: next(own)[1].cell for server, own in groupby(zip(servers, boot.cells, strict=True), itemgetter(0))
+        }
+        for mode, interval_ns in (("off", None), ("net", 100_000_000)):
+            server = ServerParameters(mode=mode, interval_ns=interval_ns)
+            assert server not in first or first[server].parameters["rate_per_s"] == 200
+        # What loads are shares of is found before them, and a sweep goes on where it was.
+        cells = [planned.cell for planned in boot.cells]
+        shared = [one.probe for one in cells if one.probe == "registration-rate" or "share" in one.parameters]
+        assert shared[:3] == 3 * ["registration-rate"]
+        swept = [one.parameters for one in cells if one.parameters.get("while_borne")]
+        for mode in ("net", "no-net"):
+            streams = [one["streams"] for one in swept if one["mode"] == mode]
+            assert streams == ([] if boot.platform == "native" else [200, 600, 800])
 
 
 def test_the_short_form_replaces_what_its_tables_say() -> None:

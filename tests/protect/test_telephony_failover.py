@@ -71,6 +71,14 @@ def test_no_acknowledged_registration_is_lost_with_its_host(tmp_path: Path) -> N
 @pytest.mark.truth
 def test_an_interruption_leaves_nothing_of_server_and_phones(tmp_path: Path) -> None:
     interrupt(start(tmp_path), "register-failover")
-    # What was finished is kept.
-    assert len(stored_run(tmp_path).measured) >= 1
-    assert stored_run(tmp_path).manifest.state == "interrupted"
+    # What was finished is kept, ...
+    before = stored_run(tmp_path)
+    assert len(before.measured) >= 1
+    assert before.manifest.state == "interrupted"
+    # ... and stays as it was when the run goes on with what is missing.
+    again = start_run(tmp_path, "--resume", before.folder.name)
+    resumed, _ = finished_run(again, tmp_path)
+    assert resumed.manifest.state == "finished"
+    assert len(resumed.measured) == len(TRANSPORTS) + 1
+    kept = {trial.record.trial_id: trial.record for trial in resumed.measured}
+    assert [kept[trial.record.trial_id] for trial in before.measured] == [trial.record for trial in before.measured]

@@ -1,5 +1,6 @@
 """Guests of a testbed in namespaces, without its hosts."""
 
+import fcntl
 import ipaddress
 import shutil
 from pathlib import Path
@@ -54,6 +55,18 @@ def test_a_guest_has_the_identity_of_the_host_where_it_begins(testbed: Namespace
     guest = NamespaceGuest(testbed, "guest", known_as="b", node="b", mode="off", program="counter")
     assert guest.vm.identity is not None
     assert addresses(guest.vm.identity) == ["10.77.2.2"]
+
+
+def test_members_of_all_hosts_take_turns_as_those_of_one_host_do(testbed: NamespaceTestbed) -> None:
+    testbed.admit("c")
+    # As `turn.rs` takes one; hosts that were told anew still have the same.
+    testbed.describe("c")
+    first, second, third = (testbed.state.host(name).path / "turn.0" for name in ("a", "b", "c"))
+    with first.open("w") as held, second.open("w") as wanted, third.open("w") as wanted_too:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for one in (wanted, wanted_too):
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @pytest.mark.parametrize(

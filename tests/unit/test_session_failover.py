@@ -36,7 +36,9 @@ def _line(kind: str, at_ns: int = 0, status: str = "-") -> LoggedMessage:
             ["invited", "left"],
             "answered_late",
         ),
-        ([_line("sent")], ["invited"], "never_answered"),
+        # The phone has answered, and the server has lost its answer: one side believes.
+        ([_line("sent")], ["invited"], "half_open"),
+        ([_line("sent")], ["invited", "left"], "never_answered"),
         ([_line("sent")], [], "never_answered"),
         # Whatever its caller was told, a phone that saw no BYE believes that it talks.
         ([_line("sent"), _line("answered", MS, RELAY), _line("ended", 2 * MS)], ["invited"], "half_open"),

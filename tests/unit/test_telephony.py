@@ -1,6 +1,8 @@
 """The study of telephony, as far as no server has to run: what is read, searched, counted, drawn and said."""
 
 import os
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from stealtime.store.model import Cell, PlatformRecord
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.lengths import HELD_TRIES
-from stealtime.studies.telephony.parameters import Mode
+from stealtime.studies.telephony.parameters import Mode, ServerParameters
 from stealtime.studies.telephony.place.answering import complaint
 from stealtime.studies.telephony.place.guest import mode_of
 from stealtime.studies.telephony.registrations.failover import over_time, silence_ns
@@ -257,6 +259,30 @@ def test_native_servers_are_planned_without_protection_alone() -> None:
         "qemu-tcg-paravirt": {"off", "no-net", "net", "net+bypass", "net+no-net", "replicated"},
     }
     assert alias_words(planned.aliases, records)
+
+
+def test_no_server_is_set_up_twice_in_a_repetition() -> None:
+    records = [PlatformRecord(name=name, usable=True, reason="") for name in ("native", "qemu-tcg-paravirt")]
+    campaign = find_campaign("telephony2011")
+    for boot in plan(campaign, records, HostCpus((0, 1))).boots:
+        servers = [ServerParameters.of(planned.cell) for planned in boot.cells]
+        set_up = [server for server, _ in groupby(servers)]
+        assert len(set_up) == len(set(set_up)), boot.platform
+        # Who is to know nobody is asked first.
+        first = {
+            server: next(own)[1].cell for server, own in groupby(zip(servers, boot.cells, strict=True), itemgetter(0))
+        }
+        for mode, interval_ns in (("off", None), ("net", 100_000_000)):
+            server = ServerParameters(mode=mode, interval_ns=interval_ns)
+            assert server not in first or first[server].parameters["rate_per_s"] == 200
+        # What loads are shares of is found before them, and a sweep goes on where it was.
+        cells = [planned.cell for planned in boot.cells]
+        shared = [one.probe for one in cells if one.probe == "registration-rate" or "share" in one.parameters]
+        assert shared[:3] == 3 * ["registration-rate"]
+        swept = [one.parameters for one in cells if one.parameters.get("while_borne")]
+        for mode in ("net", "no-net"):
+            streams = [one["streams"] for one in swept if one["mode"] == mode]
+            assert streams == ([] if boot.platform == "native" else [200, 600, 800])
 
 
 def test_the_short_form_replaces_what_its_tables_say() -> None:

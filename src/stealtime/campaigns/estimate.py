@@ -1,7 +1,7 @@
 """How long a plan will take: what earlier runs on this host took, stated defaults where there were none."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
@@ -37,8 +37,11 @@ class History:
         """Tell whether earlier runs have had such a boot; one of a driver is part of its trials."""
         if not _has_driver(boot):
             return boot.platform in self.boot_s
-        cells = [planned.cell for planned in boot.cells]
-        return all((cell.platform, cell.probe, cell.traced) in self.overhead_s for cell in cells)
+        return all(self.has_seen(planned.cell) for planned in boot.cells)
+
+    def has_seen(self, cell: Cell) -> bool:
+        """Tell whether earlier runs say what trials of such a cell take."""
+        return (cell.platform, cell.probe, cell.traced) in self.overhead_s
 
     def overhead(self, cell: Cell, duration_s: float) -> float:
         """Give the seconds that a trial of ``cell`` is expected to take beyond its duration."""
@@ -68,7 +71,7 @@ def estimate(plan: Plan, history: History) -> Estimate:
     return Estimate(
         measuring_s=sum(_planned_ns(plan, one) for one in plan.cells) / 1e9,
         booting_s=sum(_boot_s(boot, plan, history) for boot in plan.boots),
-        overhead_s=sum(history.overhead(one.cell, one.duration_ns / 1e9) for one in plan.cells),
+        overhead_s=sum(_overhead_s(boot, history) for boot in plan.boots),
         guessed=tuple(dict.fromkeys(boot.platform for boot in plan.boots if not history.knows(boot))),
     )
 
@@ -76,6 +79,19 @@ def estimate(plan: Plan, history: History) -> Estimate:
 def lasts_s(plan: Plan, planned: PlannedCell) -> float:
     """Give how long a cell is expected to take, in seconds, without the boot of its machine."""
     return _planned_ns(plan, planned) / 1e9 + History().overhead(planned.cell, planned.duration_ns / 1e9)
+
+
+def _overhead_s(boot: PlannedBoot, history: History) -> float:
+    """Give what the trials of a boot take beyond their durations, with what a driver sets up for the first of them."""
+    total_s = 0.0
+    there: set[Hashable] = set()
+    for one in boot.cells:
+        total_s += history.overhead(one.cell, one.duration_ns / 1e9)
+        parameters = parameters_of(one.cell)
+        if parameters.set_up not in there and not history.has_seen(one.cell):
+            there.add(parameters.set_up)
+            total_s += parameters.set_up_s
+    return total_s
 
 
 def _has_driver(boot: PlannedBoot) -> bool:

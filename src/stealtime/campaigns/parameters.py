@@ -1,6 +1,6 @@
 """The parameters of a cell, as its probe declares them: what a trial of them asks for, needs and takes."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -75,6 +75,17 @@ class Parameters(Model):
         return True
 
     @property
+    def set_up(self) -> Hashable | None:
+        """What a driver sets up for a cell and keeps for the next one that wants the same: such cells are planned one
+        after another. None: nothing is kept, and cells stay in the order of the campaign."""
+        return None
+
+    @property
+    def set_up_s(self) -> float:
+        """How long that takes, in the first cell that wants it, where no run on this host tells."""
+        return 0.0
+
+    @property
     def memory_bytes(self) -> int:
         """What a trial works on: so much memory its machine must have, beside that for samples."""
         return 0
@@ -85,8 +96,8 @@ class Parameters(Model):
         return None
 
     def beyond_s(self, _duration_s: float) -> float | None:
-        """Give what a trial of a duration takes beyond it, where no run on this host tells; None takes what is usual on
-        the platform."""
+        """Give what a trial of a duration takes beyond it, without ``set_up_s``, where no run on this host tells; None
+        takes what is usual on the platform."""
         return None
 
 

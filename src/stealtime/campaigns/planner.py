@@ -1,7 +1,7 @@
 """From a campaign to an ordered list of boots and their cells. Pure."""
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stealtime.campaigns.aliases import alias_words, resolve
@@ -9,7 +9,7 @@ from stealtime.campaigns.model import USABLE, Campaign
 from stealtime.campaigns.parameters import Parameters
 from stealtime.campaigns.places import HostCpus, Places, SkippedScenario, find_places
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
-from stealtime.campaigns.registry import probes
+from stealtime.campaigns.registry import parameters_of, probes
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.processors import CpuSets
 from stealtime.lab.scenarios.model import Scenario
@@ -239,7 +239,20 @@ def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) ->
 def _by_driver(cells: Sequence[PlannedCell]) -> list[tuple[PlannedCell, ...]]:
     """Part the cells of a platform in a scenario by what carries them out: each driver borrows real hosts by itself."""
     drivers = dict.fromkeys(probes()[one.cell.probe].driver for one in cells)
-    return [tuple(one for one in cells if probes()[one.cell.probe].driver is driver) for driver in drivers]
+    return [_by_set_up([one for one in cells if probes()[one.cell.probe].driver is driver]) for driver in drivers]
+
+
+def _by_set_up(cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
+    """Put cells behind the first one for which the driver sets up the same, so that nothing is set up twice.
+
+    What is set up first, and the order of the cells that share it, stay those of the campaign. A cell for which nothing
+    is kept is alone.
+    """
+    alike: dict[Hashable, list[PlannedCell]] = {}
+    for one in cells:
+        set_up = parameters_of(one.cell).set_up
+        alike.setdefault(one.trial_id if set_up is None else set_up, []).append(one)
+    return tuple(one for group in alike.values() for one in group)
 
 
 def _is_measured_in(probe: str, scenario: Scenario) -> bool:

@@ -4,6 +4,7 @@ Two as a rule; others may be admitted, whose guests have the same standby: one h
 hosts is TCP with mutual TLS over a veth pair.
 """
 
+import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,6 +42,8 @@ EMULATED_TIMING = {
 }
 """Deadlines for a host that is itself emulated, where a guest's epoch takes a hundred times as long."""
 
+_SHARED_TURNS = 16
+"""More than members that are active at once in any of our laboratories; further ones take turns on their host alone."""
 _LAST_LINES = 25
 
 
@@ -93,6 +96,22 @@ class NamespaceTestbed:
             name=name, bridge=GUEST_BRIDGE, register_=self.register, allow_faults=self.allow_faults, **daemon
         )
         write_document(self.state.host(name).config, host_spec(told, self.state))
+        self._share_turns(name)
+
+    def _share_turns(self, name: str) -> None:
+        """Have the members of all hosts take turns with their epochs, as those of one host do (``turn.rs``).
+
+        These hosts have the clock and the CPUs of one machine. With turns of their own the first members of two hosts
+        would stop their guests at the same moments, which hosts that are machines do by chance alone; a guest that
+        asks another one would then wait for two intervals rather than one.
+        """
+        for number in range(_SHARED_TURNS):
+            turn = f"turn.{number}"
+            shared = self.state.path / turn
+            shared.touch(mode=0o600)
+            # Both names are of one file, which is what members lock.
+            with contextlib.suppress(FileExistsError):
+                (self.state.host(name).path / turn).hardlink_to(shared)
 
     def start_daemon(self, name: str) -> None:
         """Have a host receive machines: at first, and after its power came back.

@@ -156,7 +156,7 @@ def _of_sessions(results: Sequence[SessionFailover]) -> Iterator[str]:
     if half_open := [one for one in results if one.half_open]:
         yield (
             f"{sum(one.half_open for one in half_open)} of {begun} sessions are half open"
-            f"{_in_times(half_open, results)}: the phone believes that it talks, and its caller has hung up"
+            f"{_in_times(half_open, results)}: the phone believes that it talks, and its caller does not"
         )
     if unjudged := [one for one in results if one.leaked_ports is None]:
         yield (

@@ -8,7 +8,6 @@ from stealtime.hosts.host import FaultKind
 from stealtime.studies.telephony.lengths import (
     BEGUN_PER_S,
     HELD_TRIES,
-    REGISTERED_PER_S,
     STREAMS_OF_A_CALL,
     VOICE_WITHOUT_STANDBY_S,
 )
@@ -23,8 +22,7 @@ from stealtime.studies.telephony.parameters import (
     Victim,
 )
 
-# As seen on a host of 2 CPUs. A server that is another one than that of the last cell is booted in its first trial.
-_BOOT_S = 4.0
+# As seen on a host of 2 CPUs, of a server that is there already.
 _SETTING_UP_S = 6.0
 _ASKING_S = 3.0
 _GIVING_UP_S = 35.0
@@ -38,11 +36,6 @@ Number = Annotated[float, PlainSerializer(lambda value: int(value) if value == i
 """A whole number is stored as such: it stands in the names of cells."""
 
 
-def _ready_s(server: ServerParameters) -> float:
-    """Give how long it takes until a server answers and knows whom it is to know before any load."""
-    return _BOOT_S + (server.registered / REGISTERED_PER_S + _ASKING_S if server.registered else 0.0)
-
-
 class SearchedParameters(ServerParameters):
     """A server whose highest rate is searched."""
 
@@ -50,7 +43,7 @@ class SearchedParameters(ServerParameters):
     """How many SIPps offer a rate together."""
 
     def beyond_s(self, duration_s: float) -> float:
-        return _BOOT_S + (_TRIES_OF_A_RATE + HELD_TRIES - 1) * duration_s + _UNANSWERED_S
+        return (_TRIES_OF_A_RATE + HELD_TRIES - 1) * duration_s + _UNANSWERED_S
 
 
 class SessionRateParameters(SearchedParameters):
@@ -85,7 +78,7 @@ class RegisterParameters(RateOrShareParameters):
     """How many SIPps offer the load together."""
 
     def beyond_s(self, _duration_s: float) -> float:
-        return _ready_s(self)
+        return _ASKING_S
 
 
 class RegisterFailoverParameters(RateOrShareParameters):
@@ -100,7 +93,7 @@ class RegisterFailoverParameters(RateOrShareParameters):
         if self.victim == "standby":
             # A silent host comes back after the duration.
             again_s = _PROTECTED_AGAIN_S + (duration_s if self.fault == "silent" else 0.0)
-        return _ready_s(self) + duration_s + again_s + _ASKING_S
+        return duration_s + again_s + _ASKING_S
 
 
 class SessionFailoverParameters(RateOrShareParameters):
@@ -111,7 +104,7 @@ class SessionFailoverParameters(RateOrShareParameters):
     victim: SessionVictim = "primary"
 
     def beyond_s(self, duration_s: float) -> float:
-        return _BOOT_S + _SETTING_UP_S + duration_s + _GIVING_UP_S
+        return _SETTING_UP_S + duration_s + _GIVING_UP_S
 
 
 class TwoStageFailoverParameters(ServerParameters):
@@ -127,7 +120,7 @@ class TwoStageFailoverParameters(ServerParameters):
 
     def beyond_s(self, duration_s: float) -> float:
         waited_s = self.timer_f_ns / 1e9 if (self.victim, self.fault) == ("front", "silent") else 0.0
-        return self.primaries * _BOOT_S + _ADDED_S + duration_s + waited_s + 2 * _ASKING_S
+        return _ADDED_S + duration_s + waited_s + 2 * _ASKING_S
 
 
 class TwoStageCallFailoverParameters(ServerParameters):
@@ -140,7 +133,7 @@ class TwoStageCallFailoverParameters(ServerParameters):
 
     def beyond_s(self, duration_s: float) -> float:
         setting_up_s = _SETTING_UP_S + 2 * (self.streams / STREAMS_OF_A_CALL) / BEGUN_PER_S
-        return self.primaries * _BOOT_S + setting_up_s + duration_s + 2 * _ASKING_S
+        return setting_up_s + duration_s + 2 * _ASKING_S
 
 
 class CallParameters(ServerParameters):
@@ -154,7 +147,7 @@ class CallParameters(ServerParameters):
 
     def beyond_s(self, _duration_s: float) -> float:
         # As many phones as calls are registered first.
-        return _ready_s(self) + _SETTING_UP_S + 2 * (self.streams / STREAMS_OF_A_CALL) / BEGUN_PER_S
+        return _SETTING_UP_S + 2 * (self.streams / STREAMS_OF_A_CALL) / BEGUN_PER_S
 
 
 class CallFailoverParameters(CallParameters):

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from stealtime.campaigns.parameters import Parameters
+from stealtime.studies.telephony.lengths import REGISTERED_PER_S
 
 if TYPE_CHECKING:
     from stealtime.lab.platforms.traits import PlatformTraits
@@ -30,6 +31,8 @@ PrimaryVictim = Literal["primary", "all-primaries"]
 """Of these what is lost under calls through two stages."""
 DEFAULT_TIMER_F_NS = 32_000_000_000
 """How long a phone waits for an answer of a front until it turns to the next one: 64 times T1 (RFC 3261, timer F)."""
+_BOOT_S, _SPOT_CHECK_S = 8.0, 3.0
+"""As seen on a host of 2 CPUs: a guest's boot and its first copy, and some questions for users registered before."""
 DEFAULT_ADVERTISEMENT_NS = 1_000_000_000
 """What keepalived does unless it is told otherwise; the other server takes over when three of them are missing."""
 
@@ -69,6 +72,17 @@ class ServerParameters(Parameters):
         if self.primaries is not None:
             return self.primaries + self.standbys
         return 3 if self.roles == "hosts" else 2
+
+    @property
+    def set_up(self) -> "ServerParameters":
+        """The server alone, without its load."""
+        return ServerParameters.model_validate(self.stored)
+
+    @property
+    def set_up_s(self) -> float:
+        """Give how long it takes until it answers and knows whom it is to know before any load."""
+        booting_s = _BOOT_S * (self.primaries or 1)
+        return booting_s + (self.registered / REGISTERED_PER_S + _SPOT_CHECK_S if self.registered else 0.0)
 
     def suits(self, traits: "PlatformTraits") -> bool:
         """Tell whether it can be had on a platform: without a guest there is nothing to protect, to size or to weigh

@@ -12,8 +12,9 @@ Outcome = Literal["kept", "answered_late", "never_answered", "half_open", "bye_r
 """
 kept: answered in time, and ended on both sides.
 answered_late: the same, but a client over UDP had sent its INVITE again by then.
-never_answered: with 200; there is no session.
-half_open: its caller has hung up, whatever the server said to that, and its phone believes that it talks.
+never_answered: its caller got no 200, and its phone was never called; there is no session.
+half_open: its phone has answered, was never told of the end, and so believes that it talks; its caller has hung up,
+whatever the server said to that, or was told nothing of the answer.
 bye_refused: ended on both sides, but the caller was told that there is no such session.
 bye_unanswered: ended on both sides, but the caller was told nothing.
 """
@@ -28,6 +29,8 @@ class Sessions:
     ended: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     """Whose BYE got another answer than 200."""
+    called: set[str] = field(default_factory=set)
+    """Whose phone was called, which it answers at once."""
     left: set[str] = field(default_factory=set)
     """That the phone was told the end of."""
     relays: set[str] = field(default_factory=set)
@@ -35,10 +38,10 @@ class Sessions:
 
     def outcome(self, session: str) -> Outcome:
         answered_ns = self.answered_ns.get(session)
+        if session in (self.called | self.answered_ns.keys()) - self.left:
+            return "half_open"
         if answered_ns is None:
             return "never_answered"
-        if session not in self.left:
-            return "half_open"
         if session in self.refused:
             return "bye_refused"
         if session not in self.ended:
@@ -60,7 +63,7 @@ def sessions_of(callers: Iterable[LoggedMessage], phones: Iterable[LoggedMessage
     """Put the lines of ``scenarios/accounted_caller.xml`` and ``accounted_phone.xml`` together."""
     found = Sessions()
     moments = {"sent": found.sent_ns, "answered": found.answered_ns}
-    marks = {"ended": found.ended, "refused": found.refused, "left": found.left}
+    marks = {"ended": found.ended, "refused": found.refused, "invited": found.called, "left": found.left}
     for message in (*callers, *phones):
         if message.kind in moments:
             moments[message.kind].setdefault(message.user, message.at_ns)

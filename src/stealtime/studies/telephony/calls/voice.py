@@ -15,6 +15,7 @@ from stealtime.studies.telephony.calls.heard import voice_of
 from stealtime.studies.telephony.calls.plan import FIRST_CALLER_PORT, FIRST_PHONE_PORT, STEP
 from stealtime.studies.telephony.calls.relays import Destinations
 from stealtime.studies.telephony.calls.results import Voice
+from stealtime.studies.telephony.calls.urgency import priority_granted
 from stealtime.vocabulary.errors import StealtimeError
 
 LEAD_S = 0.5
@@ -67,6 +68,7 @@ class VoiceOfCalls(BothEnds):
         argv = [str(find_agent()), "rtp", "talk", "--destinations", str(target), "--json", "--quiet"]
         argv += ["--from", f"{self._client.address}:{first_port}", "--step", str(STEP)]
         argv += ["--lead", f"{round(LEAD_S * 1e3)}ms", "--duration", f"{round(self._duration_s * 1e3)}ms"]
+        argv += ["--priority", str(priority_granted())]
         with (self._folder / f"{name}.json").open("wb") as out, (self._folder / f"{name}.log").open("wb") as err:
             return self._client.start(argv, stdout=out, stderr=err)
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from stealtime.studies.telephony.calls.transcoding.codecs import CODECS, PACKET_SAMPLES
 from stealtime.studies.telephony.calls.transcoding.melody import PACKETS_OF_MELODY, melody, packets
+from stealtime.studies.telephony.calls.urgency import urgent
 
 READY = "ready"
 PACKET_NS = 20_000_000
@@ -96,16 +97,18 @@ class _End:
         self._is_over = threading.Event()
 
     def run(self, begins_ns: int, out: Path) -> None:
-        hearing = threading.Thread(target=self._hear)
-        hearing.start()
-        sent_ns, refused = self._say(begins_ns)
-        ends_s = time.monotonic()
-        while time.monotonic() - max(ends_s, self._records.last_s) < _QUIET_S:
-            if time.monotonic() - ends_s > _LISTENS_S:
-                break
-            time.sleep(_LOOKS_S)
-        self._is_over.set()
-        hearing.join()
+        # Of both threads: one of them waits for the other's hold of the interpreter.
+        with urgent():
+            hearing = threading.Thread(target=self._hear)
+            hearing.start()
+            sent_ns, refused = self._say(begins_ns)
+            ends_s = time.monotonic()
+            while time.monotonic() - max(ends_s, self._records.last_s) < _QUIET_S:
+                if time.monotonic() - ends_s > _LISTENS_S:
+                    break
+                time.sleep(_LOOKS_S)
+            self._is_over.set()
+            hearing.join()
         came = self._records
         np.savez(
             out,

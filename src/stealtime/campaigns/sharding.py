@@ -78,7 +78,9 @@ def shard_number(cell: Cell, count: int) -> int:
 
 def plan_of_shard(planned: Plan, shard: Shard) -> Plan:
     """Leave of a plan the cells of one part; it may be left without any."""
-    return planned.without({one.trial_id for one in planned.cells if shard_number(one.cell, shard.count) != shard.index})
+    return planned.without(
+        {one.trial_id for one in planned.cells if shard_number(one.cell, shard.count) != shard.index}
+    )
 
 
 def _of_slurm(environment: Mapping[str, str]) -> Shard:

@@ -15,7 +15,8 @@ def merge(
         typer.Argument(metavar="RUN...", help="The runs of the hosts.", autocompletion=completion.runs),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the merged run is written.", show_default=False)
+        Path,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Where the merged run is written.", show_default=False),
     ],
     samples: Annotated[
         str,
@@ -54,14 +55,16 @@ def merge(
     for remark in merged.remarks:
         message_console().print(remark, style="yellow", markup=False, soft_wrap=True)
     if json:
-        print_document({
-            "schema_version": 1,
-            "path": str(merged.folder),
-            "run_id": merged.manifest.run_id,
-            "hosts": list(merged.manifest.hosts),
-            "trials": sum(part.trials for part in merged.manifest.merged.parts) if merged.manifest.merged else 0,
-            "remarks": list(merged.remarks),
-        })
+        print_document(
+            {
+                "schema_version": 1,
+                "path": str(merged.folder),
+                "run_id": merged.manifest.run_id,
+                "hosts": list(merged.manifest.hosts),
+                "trials": sum(part.trials for part in merged.manifest.merged.parts) if merged.manifest.merged else 0,
+                "remarks": list(merged.remarks),
+            }
+        )
     else:
         print_line(str(merged.folder))
     raise typer.Exit(ExitCode.NOT_JUDGED if merged.remarks else ExitCode.FINE)

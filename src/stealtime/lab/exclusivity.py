@@ -57,8 +57,10 @@ def _of_kubernetes(environment: Mapping[str, str], cgroup: Path) -> Reading:
     if "kubepods" in text:
         return Value(value="Kubernetes, QoS Guaranteed")
     # A pod with a cgroup namespace of its own sees only "/": then the Job says what it asked for and may have.
-    asked = [(environment.get(f"STEALTIME_{what}_REQUEST"), environment.get(f"STEALTIME_{what}_LIMIT")) for what in
-             ("CPU", "MEMORY")]
+    asked = [
+        (environment.get(f"STEALTIME_{what}_REQUEST"), environment.get(f"STEALTIME_{what}_LIMIT"))
+        for what in ("CPU", "MEMORY")
+    ]
     if any(one is None for pair in asked for one in pair):
         return Absent(
             absent="the pod does not see its group; give it STEALTIME_CPU_REQUEST, STEALTIME_CPU_LIMIT, "

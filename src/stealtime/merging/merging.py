@@ -4,28 +4,27 @@ import json
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from stealtime.merging.parts import Chosen, Part, choose, without
-from stealtime.merging.tables import TrialRow, counts_of, row_of, write_run_tables
+from stealtime.merging.tables import RunTables, TrialRow, tables_of, write_run_tables
 from stealtime.store.counts import Counts
-from stealtime.store.documents import CELLS, COUNTS, ELSEWHERE, ENVELOPE, LONGEST, MANIFEST, PARTIAL_PREFIX, TRIAL
+from stealtime.store.documents import CELLS, COUNTS, ELSEWHERE, MANIFEST, PARTIAL_PREFIX, TRIAL
 from stealtime.store.durations import SAMPLES
 from stealtime.store.elsewhere import Elsewhere, ElsewhereFile, put
 from stealtime.store.files import remove, write_synced
 from stealtime.store.merged import MergedPart, MergedRecord, TrialOrigin
 from stealtime.store.model import Cell, LoopRecord, Manifest
-from stealtime.store.run import Run, Trial
-from stealtime.store.travelling import CountsFile
+from stealtime.store.run import Run
+from stealtime.store.tables import read_description
 from stealtime.store.writer import disk_errors, new_run_id
-from stealtime.vocabulary.errors import StealtimeError, UsageError
+from stealtime.vocabulary.errors import UsageError
 
 STAY, HERE = "stay", "here"
-_TRAVELS = (COUNTS, LONGEST, ENVELOPE)
 _SAMPLES_FILE = f"{SAMPLES}.parquet"
 
 
@@ -44,12 +43,17 @@ class _Taken:
     """A trial with its place in the merged run."""
 
     part: Part
-    trial: Trial
+    row: TrialRow
+    """As the merged run has it, but for its number."""
+    source: Path
+    """Its folder in its own run."""
     repetition: int
+    """Its number there."""
+    counts: Counts | None
 
     @property
     def trial_id(self) -> str:
-        return self.trial.record.cell.trial_id(self.repetition)
+        return f"{self.row.cell}.r{self.row.repetition}"
 
 
 def merge(runs: Sequence[Run], output: Path, samples: str = STAY, remarks: Sequence[str] = ()) -> Merged:
@@ -78,10 +82,12 @@ def merge(runs: Sequence[Run], output: Path, samples: str = STAY, remarks: Seque
         output.parent.mkdir(parents=True, exist_ok=True)
         try:
             (writing / CELLS).mkdir(parents=True)
-            told, rows, counts = _write_trials(trials, writing / CELLS, samples)
-            chosen = without(chosen, told)
+            for taken in trials:
+                _write_trial(taken, writing / CELLS / taken.trial_id, samples)
+            rows = [replace(taken.row, trial=number) for number, taken in enumerate(trials)]
+            counts = {number: taken.counts for number, taken in enumerate(trials) if taken.counts is not None}
             chosen = without(chosen, _about_loops(rows))
-            write_run_tables(writing, rows, counts)
+            write_run_tables(writing, RunTables(rows, counts))
             manifest = _manifest(chosen, rows, now, has_samples=samples == HERE)
             write_synced(writing / MANIFEST, manifest.model_dump_json(indent=2).encode())
             writing.rename(output)
@@ -92,85 +98,61 @@ def merge(runs: Sequence[Run], output: Path, samples: str = STAY, remarks: Seque
 
 
 def _readable(chosen: Chosen) -> tuple[Chosen, list[_Taken]]:
-    """Read the trials of all parts, leave out those that are damaged, and number repetitions on."""
+    """Read the tables of all parts, leave out what is damaged, and number repetitions on."""
     remarks: list[str] = []
-    found: list[tuple[Part, Trial]] = []
+    by_cell: dict[str, list[tuple[Part, TrialRow, Counts | None]]] = defaultdict(list)
     for part in chosen.parts:
-        try:
-            found += [(part, trial) for trial in part.run.trials]
-        except StealtimeError as error:
-            whole = list(_one_by_one(part.run))
-            remarks.append(f"{part.run.run_id} of {part.host}: {error.message}; its {len(whole)} other trials are kept")
-            found += [(part, trial) for trial in whole]
-    by_cell: dict[str, list[tuple[Part, Trial]]] = defaultdict(list)
-    for part, trial in found:
-        by_cell[trial.record.cell.name].append((part, trial))
-    taken = [one for trials in by_cell.values() for one in _numbered(trials)]
+        tables = tables_of(part.run)
+        remarks += [f"{remark} (of {part.host})" for remark in tables.remarks]
+        for row in tables.rows:
+            by_cell[row.cell].append((part, row, tables.counts.get(row.trial)))
+    taken = [one for name in sorted(by_cell) for one in _numbered(by_cell[name])]
     return without(chosen, remarks), taken
 
 
-def _one_by_one(run: Run) -> Iterable[Trial]:
-    for folder in sorted((run.folder / CELLS).glob("[!.]*")):
-        try:
-            yield replace(run)._read_trial(folder)
-        except StealtimeError:
-            continue
-
-
-def _numbered(trials: Sequence[tuple[Part, Trial]]) -> list[_Taken]:
+def _numbered(trials: Sequence[tuple[Part, TrialRow, Counts | None]]) -> list[_Taken]:
     """Number the repetitions of a cell: as they were where no two hosts have the same, else on from host to host."""
     ordered = sorted(
-        trials,
-        key=lambda one: (one[0].host, one[0].run.manifest.created_at, one[0].run.run_id, one[1].record.repetition),
+        trials, key=lambda one: (one[0].host, one[0].run.manifest.created_at, one[0].run.run_id, one[1].repetition)
     )
-    numbers = [trial.record.repetition for _, trial in ordered]
+    numbers = [row.repetition for _, row, _ in ordered]
     if len(set(numbers)) < len(numbers):
         numbers = list(range(1, len(ordered) + 1))
-    return [_Taken(part, trial, number) for (part, trial), number in zip(ordered, numbers, strict=True)]
+    else:
+        ordered.sort(key=lambda one: one[1].repetition)
+        numbers.sort()
+    return [
+        _Taken(
+            part,
+            replace(row, host=part.host, repetition=number, folder=f"{CELLS}/{row.cell}.r{number}"),
+            part.run.folder / row.folder,
+            row.repetition,
+            counts,
+        )
+        for (part, row, counts), number in zip(ordered, numbers, strict=True)
+    ]
 
 
-def _write_trials(
-    trials: Sequence[_Taken], cells: Path, samples: str
-) -> tuple[list[str], list[TrialRow], list[tuple[int, Counts]]]:
-    remarks: list[str] = []
-    rows: list[TrialRow] = []
-    counts: list[tuple[int, Counts]] = []
-    for number, taken in enumerate(sorted(trials, key=lambda one: (one.trial.record.cell.name, one.repetition))):
-        counted: CountsFile | None = None
-        try:
-            counted = counts_of(taken.trial)
-        except StealtimeError as error:
-            remarks.append(f"{taken.trial.record.trial_id} of {taken.part.host} is not counted: {error.message}")
-        folder = cells / taken.trial_id
-        folder.mkdir()
-        _write_record(taken, folder)
-        _take_tables(taken, folder, counted, samples)
-        row = row_of(number, taken.trial, taken.part.run.run_id, taken.part.host, counted)
-        rows.append(replace(row, repetition=taken.repetition, folder=f"{CELLS}/{taken.trial_id}"))
-        if counted is not None:
-            counts.append((number, counted.counts))
-    return remarks, rows, counts
-
-
-def _write_record(taken: _Taken, folder: Path) -> None:
+def _write_trial(taken: _Taken, folder: Path, samples: str) -> None:
+    folder.mkdir()
     # As it was written, but for its place here: nothing that an older version wrote is made over.
-    document: dict[str, Any] = json.loads((taken.trial.folder / TRIAL).read_bytes())
-    origin = TrialOrigin(run_id=taken.part.run.run_id, repetition=taken.trial.record.repetition)
-    document |= {"repetition": taken.repetition, "host": taken.part.host, "origin": origin.model_dump()}
+    document: dict[str, Any] = json.loads((taken.source / TRIAL).read_bytes())
+    origin = TrialOrigin(run_id=taken.part.run.run_id, repetition=taken.repetition)
+    document |= {"repetition": taken.row.repetition, "host": taken.part.host, "origin": origin.model_dump()}
     (folder / TRIAL).write_text(json.dumps(document))
-
-
-def _take_tables(taken: _Taken, folder: Path, counted: CountsFile | None, samples: str) -> None:
-    """Link or copy a trial's files; its samples stay, come, or go to a place by their hash."""
-    source = taken.trial.folder
-    stays = counted is not None and samples != HERE and counted.sha256.get(_SAMPLES_FILE) is not None
-    for name in os.listdir(source):
+    names = os.listdir(taken.source)
+    stays = taken.counts is not None and samples != HERE and COUNTS in names
+    for name in names:
         if name == TRIAL or name.startswith(PARTIAL_PREFIX) or (stays and name == _SAMPLES_FILE):
             continue
-        _link(source / name, folder / name)
-    if not stays or counted is None:
+        _link(taken.source / name, folder / name)
+    if not stays:
         return
-    sha256, path = counted.sha256[_SAMPLES_FILE], source / _SAMPLES_FILE
+    sha256 = read_description(taken.source / COUNTS)["sha256"].get(_SAMPLES_FILE)
+    if sha256 is None:
+        # It is in parts: those were linked.
+        return
+    path = taken.source / _SAMPLES_FILE
     urls = [path.absolute().as_uri()]
     if samples != STAY and path.is_file():
         urls.insert(0, put(path, sha256, samples))

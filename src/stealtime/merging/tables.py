@@ -4,8 +4,11 @@ They are an index: all that they hold is in the trials' own folders. Times and d
 clock, as there.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,14 +20,16 @@ import pyarrow.parquet as pq
 from stealtime.campaigns.validity import reasons_of
 from stealtime.report.strangers import strangers_figures
 from stealtime.store.counts import Counts
-from stealtime.store.documents import COUNTS, LONGEST
+from stealtime.store.documents import CELLS, COUNTS, LONGEST, PARTIAL_PREFIX
 from stealtime.store.model import TrialRecord
-from stealtime.store.run import Trial
+from stealtime.store.run import Run, Trial
 from stealtime.store.travelling import CountsFile, has_counts, read_counts
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TickProbe
 
 TRIALS = "trials.parquet"
+INDEX_VERSION = 1
+_STATE = b"state"
 TRIALS_SCHEMA = pa.schema(
     [
         ("trial", pa.uint32()),
@@ -52,8 +57,24 @@ TRIALS_SCHEMA = pa.schema(
         ("limit", pa.string()),
         ("limit_pause_ns", pa.uint64()),
         ("cause", pa.string()),
+        ("min_units", pa.uint64()),
+        ("p50_units", pa.uint64()),
+        ("p90_units", pa.uint64()),
+        ("p99_units", pa.uint64()),
+        ("p999_units", pa.uint64()),
+        ("p9999_units", pa.uint64()),
+        ("stalls_1ms", pa.uint64()),
+        ("stalls_4ms", pa.uint64()),
     ]
 )
+_PERCENTILES = {
+    "p50_units": (50, 100),
+    "p90_units": (90, 100),
+    "p99_units": (99, 100),
+    "p999_units": (999, 1_000),
+    "p9999_units": (9_999, 10_000),
+}
+_STALLS = {"stalls_1ms": 1_000_000, "stalls_4ms": 4_000_000}
 RUN_COUNTS_SCHEMA = pa.schema([("trial", pa.uint32()), ("duration", pa.uint64()), ("count", pa.uint64())])
 
 
@@ -87,6 +108,16 @@ class TrialRow:
     limit_pause_ns: int | None
     cause: str | None
     """Of the longest sample, where it was traced; else what the trial itself says was found around it."""
+    min_units: int | None
+    p50_units: int | None
+    p90_units: int | None
+    p99_units: int | None
+    p999_units: int | None
+    """Percentiles are None where there are too few samples to resolve them."""
+    p9999_units: int | None
+    stalls_1ms: int | None
+    """Samples of at least 1 ms more than the shortest one, without those that a limit's pause may explain."""
+    stalls_4ms: int | None
 
     @property
     def watched_s(self) -> float:
@@ -140,58 +171,146 @@ def row_of(number: int, trial: Trial, run: str, host: str, counted: CountsFile |
         limit=None if limit is None else str(limit.kind),
         limit_pause_ns=None if limit is None else limit.pause_ns,
         cause=(longest[2] if longest is not None else None) or _circumstance(record),
+        **_figures(counted, None if limit is None else limit.pause_ns),
     )
 
 
-def counts_of(trial: Trial) -> CountsFile | None:
-    """Give the counts of a trial that is counted.
+def _figures(counted: CountsFile | None, pause_ns: int | None) -> dict[str, int | None]:
+    names = ("min_units", *_PERCENTILES, *_STALLS)
+    if counted is None or not counted.counts.samples:
+        return dict.fromkeys(names)
+    counts = counted.counts
+    found: dict[str, int | None] = {"min_units": int(counts.duration[0])}
+    for name, (numerator, denominator) in _PERCENTILES.items():
+        is_resolved = counts.samples * (denominator - numerator) >= denominator
+        found[name] = counts.percentile(numerator, denominator) if is_resolved else None
+    for name, over_ns in _STALLS.items():
+        begin = int(counts.duration[0]) + int(over_ns * counted.units_per_s / 1e9)
+        chosen = counts.duration >= np.uint64(begin)
+        if pause_ns is not None:
+            # As the study of latency does: from half a pause on, a sample may be one.
+            chosen &= counts.duration < np.uint64(int(0.5 * pause_ns * counted.units_per_s / 1e9))
+        found[name] = int(counts.count[chosen].sum())
+    return found
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """Both tables of a run in memory."""
+
+    rows: list[TrialRow]
+    counts: dict[int, Counts]
+    """By the row's ``trial``."""
+    remarks: tuple[str, ...] = ()
+    """What could not be read and is left out."""
+
+
+def tables_of(run: Run) -> RunTables:
+    """Give the tables of a run: as they were written when it ended, or made now, and kept where that can be.
 
     Raises:
-        StealtimeError: They are damaged, or cannot be made.
+        StealtimeError: Those of a merged run are damaged.
     """
-    return read_counts(trial) if has_counts(trial) else None
+    if run.manifest.merged is not None:
+        return read_run_tables(run.folder)
+    state = _state_of(run)
+    try:
+        if pq.read_schema(run.folder / TRIALS).metadata.get(_STATE) == state:
+            return read_run_tables(run.folder)
+    except (OSError, pa.ArrowException, StealtimeError, AttributeError):
+        pass
+    made = make_tables(run)
+    if run.manifest.state != "running" and not made.remarks:
+        with contextlib.suppress(OSError):
+            write_run_tables(run.folder, made, state)
+    return made
 
 
-def write_run_tables(folder: Path, rows: Sequence[TrialRow], counts: Sequence[tuple[int, Counts]]) -> None:
+def make_tables(run: Run) -> RunTables:
+    """Make the tables of a run of its trials; what is damaged is left out and said."""
+    rows: list[TrialRow] = []
+    counts: dict[int, Counts] = {}
+    remarks: list[str] = []
+    identity = run.manifest.identity
+    name = run.run_id if identity is None else identity.name
+    for trial in _readable_trials(run, remarks):
+        counted: CountsFile | None = None
+        try:
+            counted = read_counts(trial) if has_counts(trial) else None
+        except StealtimeError as error:
+            remarks.append(f"{trial.record.trial_id} of {run.run_id} is not counted: {error.message}")
+        number = len(rows)
+        row = row_of(number, trial, run.run_id, name, counted)
+        rows.append(replace(row, folder=f"{CELLS}/{trial.folder.name}"))
+        if counted is not None:
+            counts[number] = counted.counts
+    return RunTables(rows, counts, tuple(remarks))
+
+
+def _readable_trials(run: Run, remarks: list[str]) -> Iterator[Trial]:
+    try:
+        yield from run.trials
+    except StealtimeError:
+        for folder in sorted((run.folder / CELLS).glob("[!.]*")):
+            try:
+                yield run.read_trial(folder)
+            except StealtimeError as error:
+                remarks.append(f"a trial of {run.run_id} is left out: {error.message}")
+
+
+def _state_of(run: Run) -> bytes:
+    """Give what changes whenever a run is written to: an index of another state is made anew."""
+    names = sorted(os.listdir(run.folder / CELLS)) if (run.folder / CELLS).is_dir() else []
+    text = f"{INDEX_VERSION} {run.manifest.finished_at} {run.manifest.state} {names}"
+    return hashlib.sha256(text.encode()).hexdigest().encode()
+
+
+def write_run_tables(folder: Path, tables: RunTables, state: bytes = b"") -> None:
     """Write both tables.
 
     Raises:
         OSError: They cannot be written.
     """
+    rows, counts = tables.rows, tables.counts
     columns = {field.name: [getattr(row, field.name) for row in rows] for field in TRIALS_SCHEMA}
     arrays = [pa.array(columns[field.name], type=field.type) for field in TRIALS_SCHEMA]
-    pq.write_table(pa.Table.from_arrays(arrays, schema=TRIALS_SCHEMA), folder / TRIALS, compression="zstd")
-    empty = np.empty(0, np.uint64)
+    empty = [np.empty(0, np.uint64)]
     table = {
-        "trial": np.concatenate([np.full(len(one.duration), number, np.uint32) for number, one in counts] or [empty]),
-        "duration": np.concatenate([one.duration for _, one in counts] or [empty]),
-        "count": np.concatenate([one.count for _, one in counts] or [empty]),
+        "trial": np.concatenate(
+            [np.full(len(one.duration), number, np.uint32) for number, one in counts.items()] or empty
+        ),
+        "duration": np.concatenate([one.duration for one in counts.values()] or empty),
+        "count": np.concatenate([one.count for one in counts.values()] or empty),
     }
+    described = pa.Table.from_arrays(arrays, schema=TRIALS_SCHEMA.with_metadata({_STATE: state}))
     arrays = [pa.array(table[field.name], type=field.type) for field in RUN_COUNTS_SCHEMA]
-    pq.write_table(
-        pa.Table.from_arrays(arrays, schema=RUN_COUNTS_SCHEMA),
-        folder / COUNTS,
-        compression="zstd",
-        use_dictionary=False,
-        column_encoding={name: "DELTA_BINARY_PACKED" for name in table},
-    )
+    counted = pa.Table.from_arrays(arrays, schema=RUN_COUNTS_SCHEMA)
+    # The rows come last: where they are, the counts are.
+    for one, name, settings in (
+        (counted, COUNTS, {"use_dictionary": False, "column_encoding": dict.fromkeys(table, "DELTA_BINARY_PACKED")}),
+        (described, TRIALS, {}),
+    ):
+        temporary = folder / f"{PARTIAL_PREFIX}{name}.{os.getpid()}"
+        pq.write_table(one, temporary, compression="zstd", **settings)
+        temporary.replace(folder / name)
 
 
-def read_run_tables(folder: Path) -> tuple[list[TrialRow], dict[int, Counts]]:
-    """Read both tables of a merged run.
+def read_run_tables(folder: Path) -> RunTables:
+    """Read both tables of a run.
 
     Raises:
         StealtimeError: One of them is missing or damaged.
     """
     try:
-        rows = [TrialRow(**row) for row in pq.read_table(folder / TRIALS).to_pylist()]
-        table = pq.read_table(folder / COUNTS)
-    except (pa.ArrowException, OSError, TypeError) as error:
+        columns = pq.ParquetFile(folder / TRIALS).read(use_threads=False).to_pydict()
+        table = pq.ParquetFile(folder / COUNTS).read(use_threads=False)
+        rows = [TrialRow(*values) for values in zip(*(columns[name] for name in TRIALS_SCHEMA.names), strict=True)]
+        trial, duration, count = (table.column(name).to_numpy() for name in RUN_COUNTS_SCHEMA.names)
+    except (pa.ArrowException, OSError, TypeError, KeyError, ValueError) as error:
         raise StealtimeError(
             f"the tables of {folder} are damaged: {' '.join(str(error).split())}", hint="merge the runs again"
         ) from error
-    trial, duration, count = (table.column(name).to_numpy() for name in ("trial", "duration", "count"))
-    return rows, dict(_parted(trial, duration, count))
+    return RunTables(rows, dict(_parted(trial, duration, count)))
 
 
 def _parted(trial: Any, duration: Any, count: Any) -> Iterator[tuple[int, Counts]]:

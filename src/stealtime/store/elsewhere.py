@@ -8,14 +8,18 @@ called by its hash. Nothing is taken for the file that has another hash.
 import os
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, ValidationError
 
 from stealtime.store.counts import sha256_of
-from stealtime.store.documents import ELSEWHERE, PARTIAL_PREFIX
+from stealtime.store.documents import CELLS, ELSEWHERE, PARTIAL_PREFIX
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Model
+
+if TYPE_CHECKING:
+    from stealtime.store.run import Run
 
 PLACE = "STEALTIME_SAMPLES"
 _PIECE = 1 << 20
@@ -62,7 +66,8 @@ def put(path: Path, sha256: str, place: str) -> str:
             files.mv(temporary, name)
     except (OSError, ImportError, ValueError) as error:
         raise StealtimeError(
-            f"{url} cannot be written: {_in_words(error)}", hint="name a place that can, or leave the samples with --samples stay"
+            f"{url} cannot be written: {_in_words(error)}",
+            hint="name a place that can, or leave the samples with --samples stay",
         ) from error
     return url
 
@@ -101,6 +106,20 @@ def fetch(folder: Path, name: str) -> None:
         f"{name} of {folder.name} stayed with {stored.host} and cannot be had: {'; '.join(reasons) or 'no place is known'}",
         hint=f"put it into the folder that ${PLACE} names, or see what its counts tell",
     )
+
+
+def samples_at_hand(run: "Run") -> bool:
+    """Tell whether all samples of a merged run are in it, or in files of this host: then nothing has to travel."""
+    for note in run.folder.glob(f"{CELLS}/*/{ELSEWHERE}"):
+        try:
+            stored = Elsewhere.model_validate_json(note.read_bytes())
+        except (OSError, ValidationError):
+            return False
+        for name, one in stored.files.items():
+            places = [Path(unquote(urlsplit(url).path)) for url in one.urls if url.startswith("file://")]
+            if not (note.parent / name).is_file() and not any(place.is_file() for place in places):
+                return False
+    return True
 
 
 def _file_system(url: str) -> tuple[Any, str]:

@@ -178,7 +178,7 @@ class Run:
             return list(self.part)
         left = (_whole_parts(one) for one in left_in_parts(self.folder, self.unjoined))
         in_parts = {trial.record.trial_id: trial for trial in left if trial is not None}
-        others = map(self._read_trial, _cells_in(self.folder))
+        others = map(self.read_trial, _cells_in(self.folder))
         trials = [*in_parts.values(), *(trial for trial in others if trial.record.trial_id not in in_parts)]
         return sorted(trials, key=lambda trial: trial.record.started_at)
 
@@ -225,7 +225,12 @@ class Run:
         for trial in self.trials:
             trial.check_tables()
 
-    def _read_trial(self, folder: Path) -> Trial:
+    def read_trial(self, folder: Path) -> Trial:
+        """Read one trial of it.
+
+        Raises:
+            StealtimeError: Its ``trial.json`` is damaged.
+        """
         hint = f"remove {folder} and measure it again with `stealtime run --resume {self.folder.name}`"
         return Trial(folder, read_document(folder / TRIAL, TrialRecord, hint))
 

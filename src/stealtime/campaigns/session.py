@@ -217,7 +217,7 @@ async def execute(
         with _cancelled_by_signals():
             threads = pin_control_plane(prepared.plan.housekeeping_cpus)
             writer.update(host_threads=threads, findings=list(beforehand.findings))
-            observer.on_event(RunStarted(prepared.plan, prepared.estimate.total_s))
+            observer.on_event(RunStarted(prepared.plan, prepared.estimate.total_s, writer.folder))
             executor = LocalExecutor(
                 prepared.plan,
                 prepared.platforms,

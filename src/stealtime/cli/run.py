@@ -207,7 +207,7 @@ def run(
         list_campaigns(course.json)
         return
     thresholds = _thresholds(course.max_overhead)
-    overrides = replace(_overrides(changes, of_probes), max_overhead=thresholds, on_threshold=at_threshold.rule)
+    overrides = replace(overrides_of(changes, of_probes), max_overhead=thresholds, on_threshold=at_threshold.rule)
     if course.junit is not None:
         _check_is_file_name(course.junit)
     order = _order(campaign, overrides, changes, course)
@@ -227,7 +227,7 @@ def run(
     raise typer.Exit(weightiest(code, tell_moments(moments, finished)))
 
 
-def _overrides(changes: Changes, of_probes: OfProbes) -> "Overrides":
+def overrides_of(changes: Changes, of_probes: OfProbes) -> "Overrides":
     from stealtime.campaigns.overrides import Overrides
 
     return Overrides(

@@ -1,7 +1,6 @@
 """A campaign as a job array of Slurm, the real one: a controller and two nodes, with the script of ``contrib``."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -78,4 +77,4 @@ def array(cluster: Slurm, folder: Path, runs: Path, *arguments: str) -> None:
         if not queue.stdout.strip():
             return
         time.sleep(0.5)
-    raise TimeoutError(f"the array does not end: {queue.stdout} {os.listdir(folder)}")
+    raise TimeoutError(f"the array does not end: {queue.stdout}")

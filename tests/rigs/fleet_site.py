@@ -39,7 +39,17 @@ class FleetSite:
         self.workers: dict[str, psutil.Popen] = {}
         make_certificates(folder, [_address(node) for node in self._nodes()])
         self.scheduler = self._start(
-            CLIENT, ["scheduler", "--host", self.address.rpartition(":")[0], "--port", str(_PORT), "--no-dashboard"]
+            CLIENT,
+            [
+                "scheduler",
+                "--host",
+                laboratory.client.address("clients"),
+                "--protocol",
+                "tls",
+                "--port",
+                str(_PORT),
+                "--no-dashboard",
+            ],
         )
         self._await("Scheduler at:", "scheduler", self.scheduler)
 
@@ -121,7 +131,7 @@ class FleetSite:
         command = [sys.executable, "-m", "dask", *argv]
         with log:
             return self.laboratory.start(
-                name, command, env=self.environment(name), stdout=log, stderr=subprocess.STDOUT, cwd=str(self.folder)
+                name, command, environment=self.environment(name), stdout=log, stderr=subprocess.STDOUT
             )
 
     def _await(self, sign: str, name: str, process: psutil.Popen) -> None:

@@ -48,10 +48,11 @@ def carry(source: BinaryIO, target: BinaryIO) -> ExitCode:
         return ExitCode.USAGE
     if order.inherited_cpus:
         os.sched_setaffinity(0, order.inherited_cpus)
-    answers = _Answers(source)
-    answers.start()
     try:
-        code = asyncio.run(_measure(order, voice, answers))
+        asked = _order(order, default_runs_folder())
+        answers = _Answers(source)
+        answers.start()
+        code = asyncio.run(_measure(order, asked, voice, answers))
     except StealtimeError as error:
         voice.say(Said(kind="finished", words=error.message, hint=error.hint, exit_code=int(error.exit_code)))
         return error.exit_code
@@ -62,9 +63,7 @@ def carry(source: BinaryIO, target: BinaryIO) -> ExitCode:
     return code
 
 
-async def _measure(order: HostOrder, voice: "_Voice", answers: "_Answers") -> ExitCode:
-    runs_folder = default_runs_folder()
-    asked = _order(order, runs_folder)
+async def _measure(order: HostOrder, asked: Order, voice: "_Voice", answers: "_Answers") -> ExitCode:
     prepared = await prepare(asked)
     if asked.resume is not None:
         voice.hand_over(asked.resume.folder, frozenset(order.have))

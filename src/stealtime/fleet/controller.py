@@ -158,12 +158,16 @@ class _Dispatch:
                 done, _ = await asyncio.wait(waiting, timeout=LOOKED_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
                 if self._fault is not None:
                     raise self._fault
+                if all(isinstance(one.result(), dict) for one in done):
+                    for one in done:
+                        self._ended(waiting.pop(one).host, one.result())
+                    if done:
+                        self._folder.save()
+                        continue
+                # A scheduler that goes away takes all tasks with it: that is told of it, not of each host.
+                present = set((await worker_addresses(self._client, self._site.address)).values())
                 for one in done:
                     self._ended(waiting.pop(one).host, one.result())
-                if done:
-                    self._folder.save()
-                    continue
-                present = set((await worker_addresses(self._client, self._site.address)).values())
                 for one, task in list(waiting.items()):
                     if task.address not in present:
                         del waiting[one]
@@ -265,7 +269,9 @@ async def _result(future: Future[Any]) -> dict[str, Any] | Exception:
     try:
         result: dict[str, Any] = await future
     except asyncio.CancelledError:
-        raise
+        if future.status not in ("cancelled", "lost"):
+            raise
+        return RuntimeError("its task was given up")
     except Exception as error:
         return error
     return result

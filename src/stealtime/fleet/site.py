@@ -1,6 +1,7 @@
 """The scheduler and the workers of a site, as the controller sees them."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -54,10 +55,12 @@ async def connected(site: Site) -> AsyncIterator[Client]:
         StealtimeError: Nobody answers there, or it is no scheduler that we trust.
     """
     check_address(site.address)
-    client = None
+    security = _security(site)
+    # What goes wrong is told in a sentence of ours; Dask logs it with its traceback besides.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         client = await Client(
-            site.address, asynchronous=True, security=_security(site), timeout=CONNECT_WITHIN_S, name="stealtime"
+            site.address, asynchronous=True, security=security, timeout=CONNECT_WITHIN_S, name="stealtime"
         )
     except (OSError, TimeoutError) as error:
         raise StealtimeError(

@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ TRIALS_SCHEMA = pa.schema(
         ("traced", pa.bool_()),
         ("repetition", pa.uint32()),
         ("host", pa.string()),
-        ("started_at", pa.timestamp("us", tz="UTC")),
+        ("started_at", pa.timestamp("us")),
         ("state", pa.string()),
         ("usable", pa.bool_()),
         ("why_not", pa.string()),
@@ -94,6 +94,7 @@ class TrialRow:
     repetition: int
     host: str
     started_at: datetime
+    """In UTC, without saying so: DuckDB knows no time zones without an extension."""
     state: str
     usable: bool
     why_not: str | None
@@ -157,7 +158,7 @@ def row_of(number: int, trial: Trial, run: str, host: str, counted: CountsFile |
         traced=record.cell.traced,
         repetition=record.repetition,
         host=host,
-        started_at=record.started_at,
+        started_at=record.started_at.astimezone(UTC).replace(tzinfo=None),
         state=record.state,
         usable=not reasons,
         why_not="; ".join(reasons) or None,
@@ -260,7 +261,7 @@ def _readable_trials(run: Run, remarks: list[str]) -> Iterator[Trial]:
 
 def _state_of(run: Run) -> bytes:
     """Give what changes whenever a run is written to: an index of another state is made anew."""
-    names = sorted(os.listdir(run.folder / CELLS)) if (run.folder / CELLS).is_dir() else []
+    names = sorted(path.name for path in (run.folder / CELLS).glob("[!.]*"))
     text = f"{INDEX_VERSION} {run.manifest.finished_at} {run.manifest.state} {names}"
     return hashlib.sha256(text.encode()).hexdigest().encode()
 

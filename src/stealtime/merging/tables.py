@@ -177,20 +177,29 @@ def row_of(number: int, trial: Trial, run: str, host: str, counted: CountsFile |
 
 
 def _figures(counted: CountsFile | None, pause_ns: int | None) -> dict[str, int | None]:
-    names = ("min_units", *_PERCENTILES, *_STALLS)
     if counted is None or not counted.counts.samples:
-        return dict.fromkeys(names)
-    counts = counted.counts
+        return dict.fromkeys(("min_units", *_PERCENTILES, *_STALLS))
+    return figures_of_counts(counted.counts, counted.units_per_s, pause_ns)
+
+
+def figures_of_counts(counts: Counts, units_per_s: float, pause_ns: int | None) -> dict[str, int | None]:
+    """Give the figures that a row has of a trial's counts, in units.
+
+    Args:
+        counts: At least one sample.
+        units_per_s: The rate of their clock.
+        pause_ns: Of the kernel's limit on real-time threads that acted; samples that may be one are no stalls.
+    """
     found: dict[str, int | None] = {"min_units": int(counts.duration[0])}
     for name, (numerator, denominator) in _PERCENTILES.items():
         is_resolved = counts.samples * (denominator - numerator) >= denominator
         found[name] = counts.percentile(numerator, denominator) if is_resolved else None
     for name, over_ns in _STALLS.items():
-        begin = int(counts.duration[0]) + int(over_ns * counted.units_per_s / 1e9)
+        begin = int(counts.duration[0]) + int(over_ns * units_per_s / 1e9)
         chosen = counts.duration >= np.uint64(begin)
         if pause_ns is not None:
             # As the study of latency does: from half a pause on, a sample may be one.
-            chosen &= counts.duration < np.uint64(int(0.5 * pause_ns * counted.units_per_s / 1e9))
+            chosen &= counts.duration < np.uint64(int(0.5 * pause_ns * units_per_s / 1e9))
         found[name] = int(counts.count[chosen].sum())
     return found
 

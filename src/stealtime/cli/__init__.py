@@ -161,6 +161,7 @@ def command_line() -> TyperGroup:
         sched,
         schema,
         show,
+        site,
         watch,
     )
 
@@ -177,7 +178,7 @@ def command_line() -> TyperGroup:
     commands.add(application, run.run, shown_as=listing.WithCampaigns)
     commands.add(application, ls.ls, show.show, report.report)
     commands.add(application, compare.compare, shown_as=listing.WithPublished)
-    commands.add(application, merge.merge)
+    commands.add(application, merge.merge, site.site, site.query)
     commands.add(application, export.export, advise.advise, watch.watch, blackout.blackout, schema.schema)
     application.add_typer(protect.application(), name="protect", short_help=protect.SHORT)
     application.add_typer(sched.application(), name="sched", short_help=sched.SHORT)

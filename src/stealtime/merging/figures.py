@@ -12,7 +12,7 @@ the same units, as the repetitions of a cell do; where they differ more, both ar
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from statistics import fmean
 
 import numpy as np
@@ -187,11 +187,13 @@ def _of_cell(rows: Sequence[TrialRow], counts: Mapping[int, Counts]) -> HostsOfC
         figures=[one for name in NAMES if (one := _range(name, pools, together)) is not None],
         longest=_longest(pools),
         not_pooled=not_pooled,
-        limited=next(
-            (f"{name.replace('_', ' ')}, pauses of {(pause or 0) / 1e6:g} ms" for name, pause in limits.items()), None
-        ),
+        limited="; ".join(_limit_words(name, pause) for name, pause in limits.items()) or None,
         left_out=[f"{row.host}, repetition {row.repetition}: {row.why_not}" for row in rows if not row.usable],
     )
+
+
+def _limit_words(name: str, pause_ns: int | None) -> str:
+    return f"{name.replace('_', ' ')}, pauses of {(pause_ns or 0) / 1e6:g} ms"
 
 
 def _range(name: str, pools: Sequence[HostPool], together: tuple[Counts, int] | None) -> RangeOverHosts | None:
@@ -233,7 +235,7 @@ def _longest(pools: Sequence[HostPool]) -> LongestOfHosts | None:
     return LongestOfHosts(
         ns=(row.longest_units or 0) * 1e9 / rate,
         host=row.host,
-        at=row.started_at + timedelta(seconds=(row.longest_start_units or 0) / rate),
+        at=row.started_at.replace(tzinfo=UTC) + timedelta(seconds=(row.longest_start_units or 0) / rate),
         watched_s=sum(one.watched_s for one in rows),
         cause=row.cause,
     )

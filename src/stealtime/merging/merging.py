@@ -140,7 +140,7 @@ def _write_trial(taken: _Taken, folder: Path, samples: str) -> None:
     origin = TrialOrigin(run_id=taken.part.run.run_id, repetition=taken.repetition)
     document |= {"repetition": taken.row.repetition, "host": taken.part.host, "origin": origin.model_dump()}
     (folder / TRIAL).write_text(json.dumps(document))
-    names = os.listdir(taken.source)
+    names = [path.name for path in taken.source.iterdir()]
     stays = taken.counts is not None and samples != HERE and COUNTS in names
     for name in names:
         if name == TRIAL or name.startswith(PARTIAL_PREFIX) or (stays and name == _SAMPLES_FILE):
@@ -178,8 +178,8 @@ def _about_loops(rows: Sequence[TrialRow]) -> list[str]:
         if len(iterations) > 1:
             remarks.append(
                 f"{measurement} was measured with loops of {len(iterations)} different lengths "
-                f"({min(iterations)} to {max(iterations)} iterations): hosts of different loops are not pooled; measure "
-                "them with --loop-of one run"
+                f"({min(iterations)} to {max(iterations)} iterations): hosts of different loops are not pooled; "
+                "measure them with --loop-of one run"
             )
     return remarks
 

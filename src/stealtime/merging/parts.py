@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from stealtime.store.identity import HostIdentity
 from stealtime.store.run import Run
@@ -199,7 +200,7 @@ def _about_clocks(parts: Sequence[Part], now: datetime) -> list[str]:
             )
     spread = [part for part in parts if part.run.manifest.spread is not None]
     ordered = sorted(spread, key=lambda part: part.run.manifest.created_at)
-    for before, after in zip(ordered, ordered[1:], strict=False):
+    for before, after in pairwise(ordered):
         end = max(
             (one.run.manifest.finished_at or one.run.manifest.created_at)
             for one in ordered

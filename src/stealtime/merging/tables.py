@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ TRIALS_SCHEMA = pa.schema(
         ("traced", pa.bool_()),
         ("repetition", pa.uint32()),
         ("host", pa.string()),
-        ("started_at", pa.timestamp("us", tz="UTC")),
+        ("started_at", pa.timestamp("us")),
         ("state", pa.string()),
         ("usable", pa.bool_()),
         ("why_not", pa.string()),
@@ -94,6 +94,7 @@ class TrialRow:
     repetition: int
     host: str
     started_at: datetime
+    """In UTC, without saying so: DuckDB knows no time zones without an extension."""
     state: str
     usable: bool
     why_not: str | None
@@ -157,7 +158,7 @@ def row_of(number: int, trial: Trial, run: str, host: str, counted: CountsFile |
         traced=record.cell.traced,
         repetition=record.repetition,
         host=host,
-        started_at=record.started_at,
+        started_at=record.started_at.astimezone(UTC).replace(tzinfo=None),
         state=record.state,
         usable=not reasons,
         why_not="; ".join(reasons) or None,
@@ -176,20 +177,29 @@ def row_of(number: int, trial: Trial, run: str, host: str, counted: CountsFile |
 
 
 def _figures(counted: CountsFile | None, pause_ns: int | None) -> dict[str, int | None]:
-    names = ("min_units", *_PERCENTILES, *_STALLS)
     if counted is None or not counted.counts.samples:
-        return dict.fromkeys(names)
-    counts = counted.counts
+        return dict.fromkeys(("min_units", *_PERCENTILES, *_STALLS))
+    return figures_of_counts(counted.counts, counted.units_per_s, pause_ns)
+
+
+def figures_of_counts(counts: Counts, units_per_s: float, pause_ns: int | None) -> dict[str, int | None]:
+    """Give the figures that a row has of a trial's counts, in units.
+
+    Args:
+        counts: At least one sample.
+        units_per_s: The rate of their clock.
+        pause_ns: Of the kernel's limit on real-time threads that acted; samples that may be one are no stalls.
+    """
     found: dict[str, int | None] = {"min_units": int(counts.duration[0])}
     for name, (numerator, denominator) in _PERCENTILES.items():
         is_resolved = counts.samples * (denominator - numerator) >= denominator
         found[name] = counts.percentile(numerator, denominator) if is_resolved else None
     for name, over_ns in _STALLS.items():
-        begin = int(counts.duration[0]) + int(over_ns * counted.units_per_s / 1e9)
+        begin = int(counts.duration[0]) + int(over_ns * units_per_s / 1e9)
         chosen = counts.duration >= np.uint64(begin)
         if pause_ns is not None:
             # As the study of latency does: from half a pause on, a sample may be one.
-            chosen &= counts.duration < np.uint64(int(0.5 * pause_ns * counted.units_per_s / 1e9))
+            chosen &= counts.duration < np.uint64(int(0.5 * pause_ns * units_per_s / 1e9))
         found[name] = int(counts.count[chosen].sum())
     return found
 
@@ -260,7 +270,7 @@ def _readable_trials(run: Run, remarks: list[str]) -> Iterator[Trial]:
 
 def _state_of(run: Run) -> bytes:
     """Give what changes whenever a run is written to: an index of another state is made anew."""
-    names = sorted(os.listdir(run.folder / CELLS)) if (run.folder / CELLS).is_dir() else []
+    names = sorted(path.name for path in (run.folder / CELLS).glob("[!.]*"))
     text = f"{INDEX_VERSION} {run.manifest.finished_at} {run.manifest.state} {names}"
     return hashlib.sha256(text.encode()).hexdigest().encode()
 

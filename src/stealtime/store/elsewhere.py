@@ -102,8 +102,9 @@ def fetch(folder: Path, name: str) -> None:
             return
         finally:
             temporary.unlink(missing_ok=True)
+    why = "; ".join(reasons) or "no place is known"
     raise StealtimeError(
-        f"{name} of {folder.name} stayed with {stored.host} and cannot be had: {'; '.join(reasons) or 'no place is known'}",
+        f"{name} of {folder.name} stayed with {stored.host} and cannot be had: {why}",
         hint=f"put it into the folder that ${PLACE} names, or see what its counts tell",
     )
 

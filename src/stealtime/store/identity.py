@@ -2,7 +2,7 @@
 
 ``$STEALTIME_HOST`` is what an engine calls the host (a node of Kubernetes, a worker): it goes first. Else it is the
 machine's identity of systemd, hashed with a key of our own as machine-id(5) asks, so that nobody can tell the identity
-itself from a run. A host without one goes by its name, which another host may share: that is said where runs are merged.
+itself from a run. A host without one goes by its name, which another host may share.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Slurm, the real one, on loopback: munged, slurmctld, and slurmd as the one node."""
+"""Slurm, the real one, on loopback: munged, slurmctld, and slurmd as one node or several."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import secrets
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +22,12 @@ AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
 CredType=cred/munge
 SlurmctldPort={controller}
-SlurmdPort={node}
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd-%n.log
 ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 MpiDefault=none
@@ -39,14 +38,15 @@ SelectType=select/cons_tres
 HealthCheckProgram={program}
 HealthCheckInterval={every_s}
 HealthCheckNodeState=ANY
-NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 CPUs=1 State=UNKNOWN
-PartitionName=all Nodes={name} Default=YES State=UP
+{nodes}
+PartitionName=all Nodes={names} Default=YES State=UP
 """
+_NODE_LINE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1 State=UNKNOWN"
 
 
 @dataclass(frozen=True)
 class Slurm:
-    """A cluster of one node that runs."""
+    """A cluster that runs."""
 
     folder: Path
 
@@ -82,23 +82,25 @@ def _free_port() -> int:
 
 
 @contextmanager
-def slurm(folder: Path, program: Path, every_s: int) -> Iterator[Slurm]:
-    """Run a cluster whose node runs a health check each so many seconds."""
-    for name in ("state", "spool"):
+def slurm(folder: Path, program: Path, every_s: int, nodes: Sequence[str] = (NODE,)) -> Iterator[Slurm]:
+    """Run a cluster whose nodes run a health check each so many seconds."""
+    for name in ("state", *(f"spool-{node}" for node in nodes)):
         (folder / name).mkdir(parents=True)
     folder.chmod(0o755)
     key = folder / "munge.key"
     key.write_bytes(secrets.token_bytes(1024))
     key.chmod(0o400)
-    terms = {"host": socket.gethostname().split(".")[0], "controller": _free_port(), "node": _free_port()}
-    settings = _SETTINGS.format(folder=folder, program=program, every_s=every_s, name=NODE, **terms)
+    host = socket.gethostname().split(".")[0]
+    lines = "\n".join(_NODE_LINE.format(name=node, host=host, port=_free_port()) for node in nodes)
+    terms = {"host": host, "controller": _free_port(), "nodes": lines, "names": ",".join(nodes)}
+    settings = _SETTINGS.format(folder=folder, program=program, every_s=every_s, **terms)
     (folder / "slurm.conf").write_text(settings)
     cluster = Slurm(folder)
     places = [f"--{name}={folder}/munge.{suffix}" for name, suffix in _MUNGE_FILES]
     commands = [
         ["munged", "--force", "--foreground", *places],
         ["slurmctld", "-i", "-c", "-D"],
-        ["slurmd", "-N", NODE, "-D"],
+        *(["slurmd", "-N", node, "-D"] for node in nodes),
     ]
     processes: list[subprocess.Popen[bytes]] = []
     with (folder / "output").open("wb") as output:
@@ -107,7 +109,7 @@ def slurm(folder: Path, program: Path, every_s: int) -> Iterator[Slurm]:
                 processes.append(
                     subprocess.Popen(command, env=cluster.environment, stdout=output, stderr=subprocess.STDOUT)
                 )
-                _await_start(folder, command[0])
+                _await_start(folder, command)
             yield cluster
         finally:
             for process in reversed(processes):
@@ -128,8 +130,9 @@ _MUNGE_FILES = (
 )
 
 
-def _await_start(folder: Path, name: str) -> None:
-    sign = {"munged": "munge.socket", "slurmctld": "slurmctld.pid", "slurmd": "slurmd.pid"}[name]
+def _await_start(folder: Path, command: Sequence[str]) -> None:
+    name = command[0]
+    sign = {"munged": "munge.socket", "slurmctld": "slurmctld.pid", "slurmd": f"slurmd-{command[2]}.pid"}[name]
     deadline = time.monotonic() + 20
     while not (folder / sign).exists():
         if time.monotonic() > deadline:

@@ -1,6 +1,7 @@
 """The progress events of a runner; a display implements :class:`Observer`."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
@@ -14,6 +15,7 @@ class RunStarted:
 
     plan: Plan
     expected_s: float
+    folder: Path
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class PlainProgress:
     def on_event(self, event: Event) -> None:
         """Write a line, if ``event`` deserves one."""
         match event:
-            case RunStarted(plan, expected_s):
+            case RunStarted(plan, expected_s, _):
                 self._total = len(plan.cells)
                 self._say(f"{self._total} cells, about {approximate_duration(expected_s)}")
             case Calibrating():
@@ -108,7 +108,7 @@ class LiveProgress:
     def on_event(self, event: Event) -> None:
         """Take note; what is shown is drawn by :meth:`render`."""
         match event:
-            case RunStarted(plan, expected_s):
+            case RunStarted(plan, expected_s, _):
                 self._begin = time.monotonic()
                 self._expected_s = expected_s
                 self._total = len(plan.cells)

@@ -26,13 +26,16 @@ from stealtime.campaigns.planner import Plan, plan
 from stealtime.campaigns.preflight import check_before_start
 from stealtime.campaigns.provenance import OtherMakerError, machines_of, read_provenance, refuse_other_maker
 from stealtime.campaigns.runner import Runner, Tally
+from stealtime.campaigns.sharding import plan_of_shard
 from stealtime.campaigns.trial_setup import placement_record
 from stealtime.lab.host import LocalHost, pin_control_plane
 from stealtime.lab.platforms.model import Availability, Platform
 from stealtime.lab.platforms.traits import NATIVE
 from stealtime.lab.scenarios.cpu_claims import CpuClaims
+from stealtime.store.identity import read_identity
 from stealtime.store.model import LoopRecord, MachineRecord, Manifest, PlatformRecord, Provenance, ScenarioRecord
 from stealtime.store.run import Run, default_runs_folder, moment_to_take_up
+from stealtime.store.spread import Shard, Spread
 from stealtime.store.writer import DiskError, RunWriter, new_run_id
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.findings import Finding
@@ -57,6 +60,8 @@ class Order:
     """Where."""
     on_hit: OnHit | None = None
     """Is called for each trial with a sample over the threshold of the campaign's ``on_threshold``."""
+    spread: Spread | None = None
+    """How the campaign is spread over hosts, and which part of it this is."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +153,8 @@ async def prepare(order: Order) -> Prepared:
         HostCpus(host.cpus, order.measured_cpu, host.name, host.cpu_sets),
         {name: answer.cpus for name, answer in answers.items() if answer.cpus is not None},
     )
+    if isinstance(order.spread, Shard):
+        planned = plan_of_shard(planned, order.spread)
     done: set[str] = set()
     if order.resume is not None:
         done = {trial.record.trial_id for trial in order.resume.whole}
@@ -210,7 +217,7 @@ async def execute(
         with _cancelled_by_signals():
             threads = pin_control_plane(prepared.plan.housekeeping_cpus)
             writer.update(host_threads=threads, findings=list(beforehand.findings))
-            observer.on_event(RunStarted(prepared.plan, prepared.estimate.total_s))
+            observer.on_event(RunStarted(prepared.plan, prepared.estimate.total_s, writer.folder))
             executor = LocalExecutor(
                 prepared.plan,
                 prepared.platforms,
@@ -276,6 +283,8 @@ def _manifest(order: Order, prepared: Prepared, now: Provenance) -> Manifest:
         unobtainable=prepared.skipped_by_name,
         loops=list(prepared.loops),
         seed=order.campaign.seed,
+        identity=read_identity(os.environ),
+        spread=order.spread,
     )
 
 

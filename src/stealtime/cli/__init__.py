@@ -25,7 +25,7 @@ _INTERRUPTED_IN_TYPER = 130
 _ISSUES = "please report it with the output of the same command and --debug"
 _ELSEWHERE_S = 0.01
 """By then a callback that raises nothing is over."""
-_GROUPS = ("protect", "sched")
+_GROUPS = ("protect", "sched", "fleet")
 
 
 def main() -> None:
@@ -150,15 +150,18 @@ def command_line() -> TyperGroup:
         compare,
         doctor,
         export,
+        fleet,
         help_width,
         listing,
         ls,
+        merge,
         protect,
         report,
         run,
         sched,
         schema,
         show,
+        site,
         watch,
     )
 
@@ -175,9 +178,11 @@ def command_line() -> TyperGroup:
     commands.add(application, run.run, shown_as=listing.WithCampaigns)
     commands.add(application, ls.ls, show.show, report.report)
     commands.add(application, compare.compare, shown_as=listing.WithPublished)
+    commands.add(application, merge.merge, site.site, site.query)
     commands.add(application, export.export, advise.advise, watch.watch, blackout.blackout, schema.schema)
     application.add_typer(protect.application(), name="protect", short_help=protect.SHORT)
     application.add_typer(sched.application(), name="sched", short_help=sched.SHORT)
+    application.add_typer(fleet.application(), name="fleet", short_help=fleet.SHORT)
     return cast("TyperGroup", get_command(application))
 
 

@@ -16,6 +16,7 @@ from stealtime.cli import completion
 from stealtime.cli.moment import AtThreshold, explain, tell_moments
 from stealtime.cli.option_groups import OptionGroup, grouped
 from stealtime.cli.parameters import AsJson, duration_of, names_of, numbers_of
+from stealtime.cli.spread import spread_of, spread_words, tell_empty
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError, weightiest
 
 if TYPE_CHECKING:
@@ -130,6 +131,17 @@ class Course(OptionGroup):
             autocompletion=completion.runs,
         ),
     ] = None
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Measure only part I of N of the cells; auto: which one, Slurm, Kubernetes or a CI says.",
+        ),
+    ] = None
+    each_host: Annotated[
+        bool,
+        typer.Option("--each-host", help="Mark this as one of several hosts that each measure the whole campaign."),
+    ] = False
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait while another run measures on one of the CPUs, instead of failing.")
     ] = False
@@ -195,7 +207,7 @@ def run(
         list_campaigns(course.json)
         return
     thresholds = _thresholds(course.max_overhead)
-    overrides = replace(_overrides(changes, of_probes), max_overhead=thresholds, on_threshold=at_threshold.rule)
+    overrides = replace(overrides_of(changes, of_probes), max_overhead=thresholds, on_threshold=at_threshold.rule)
     if course.junit is not None:
         _check_is_file_name(course.junit)
     order = _order(campaign, overrides, changes, course)
@@ -208,11 +220,14 @@ def run(
     moments: list[Moment] = []
     order = replace(order, on_hit=partial(explain, moments, at_threshold.on_threshold_run))
     finished = measure_order(order, course.junit, wait=course.wait)
+    if not finished.plan.boots:
+        tell_empty(finished, course.json)
+        return
     code = _conclude(finished, order, course.junit, course.json)
     raise typer.Exit(weightiest(code, tell_moments(moments, finished)))
 
 
-def _overrides(changes: Changes, of_probes: OfProbes) -> "Overrides":
+def overrides_of(changes: Changes, of_probes: OfProbes) -> "Overrides":
     from stealtime.campaigns.overrides import Overrides
 
     return Overrides(
@@ -295,6 +310,7 @@ def _order(campaign: str | None, overrides: "Overrides", changes: Changes, cours
         named_scenarios=overrides.scenarios,
         is_kernel_named=overrides.kernel is not None,
         loop_of=find_run(changes.loop_of, runs_folder) if changes.loop_of is not None else None,
+        spread=spread_of(course.shard, resumed, each_host=course.each_host),
     )
 
 
@@ -348,7 +364,11 @@ async def _prepare_and_execute(order: "Order", junit: Path | None, *, wait: bool
     throttled = throttling_warning(prepared.plan)
     for words in [*([throttled] if throttled is not None else []), *prepared.remarks]:
         console.print(words, style="yellow", soft_wrap=True)
-    if not prepared.plan.boots:
+    is_empty = order.spread is not None and order.resume is None and not prepared.plan.boots
+    if is_empty:
+        # Its run says so, or whoever merges would miss it.
+        console.print(f"{spread_words(order.spread)} there is nothing to measure here", soft_wrap=True)
+    elif not prepared.plan.boots:
         raise UsageError(
             f"there is nothing left to measure: all {prepared.already_there} cells have been measured",
             hint="see them with `stealtime show`",

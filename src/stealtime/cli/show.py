@@ -59,6 +59,8 @@ def show(
 ) -> None:
     """Show the figures of RUN: what it answers, and each platform next to native. All figures: --all.
 
+    Of a merged run it shows its hosts together and the range over them; with --all also what every trial shows.
+
     Traced cells also show the causes of their spikes and the overhead of tracing.
 
     With --accept a cell passed, failed, is not judged, or was watched too short: a longest value is no pass until it
@@ -80,7 +82,7 @@ def show(
     from stealtime.report.terminal.run import claims_of, print_explanations, print_tables
     from stealtime.report.terminal.thresholds import print_thresholds
     from stealtime.store.run import find_run
-    from stealtime.vocabulary.errors import UsageError
+    from stealtime.vocabulary.errors import ExitCode, UsageError
 
     if junit is not None and accept is None:
         raise UsageError("--junit needs --accept here", hint="`stealtime run --junit FILE` writes the cells themselves")
@@ -89,6 +91,8 @@ def show(
     # Before the samples are read: a wrong name is told at once.
     bars = None if accept is None else find_bars(accept)
     found = find_run(run, runs_folder)
+    if found.manifest.merged is not None and accept is None and not tails and _show_merged(found, json, everything):
+        raise typer.Exit(ExitCode.NOT_JUDGED if found.manifest.merged.remarks else ExitCode.FINE)
     found.check_tables()
     summary = summarize(found)
     if tails:
@@ -116,6 +120,29 @@ def show(
     for remark in remarks:
         message_console().print(remark, markup=False, soft_wrap=True)
     raise typer.Exit(exit_code(summary, remarks))
+
+
+def _show_merged(run: "Run", json: bool, everything: bool) -> bool:
+    """Show what the counts of a merged run tell of its hosts; tells whether that is all that is to be shown.
+
+    Where each cell was measured on one host, the usual tables follow if the samples can be had.
+    """
+    from stealtime.cli.output import data_console, print_document
+    from stealtime.merging.document import read_merged
+    from stealtime.merging.terminal import print_merged, print_parts
+    from stealtime.store.elsewhere import samples_at_hand
+
+    document = read_merged(run)
+    if json:
+        print_document(document)
+        return True
+    console = data_console()
+    if not document.is_over_hosts and samples_at_hand(run):
+        print_parts(document, console)
+        return False
+    console.print(f"{run.run_id}  {run.manifest.state}\n", markup=False)
+    print_merged(document, console, everything=everything)
+    return not everything
 
 
 def _hold(summary: "RunSummary", bars: "BarFile", name: str, junit: Path | None, json: bool) -> "ExitCode":

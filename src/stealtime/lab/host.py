@@ -14,6 +14,7 @@ from pathlib import Path
 
 import stealtime
 from stealtime._core import hypervisor_signature
+from stealtime.lab.exclusivity import read_exclusivity
 from stealtime.lab.platforms import registry
 from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.agent_binary import find_agent
@@ -112,6 +113,7 @@ def read_host_facts(measured_cpu: int) -> Facts:
         "kernel_version": Value(value=platform.version()),
         "kernel_command_line": _file(Path("/proc/cmdline")),
         "cpu_model": _fact(lambda: _cpu_info("model name")),
+        "microcode": _fact(lambda: _cpu_info("microcode")),
         **{flag: _cpu_flag(flag) for flag in ("constant_tsc", "nonstop_tsc", "hypervisor")},
         "hypervisor_signature": _signature(),
         "cpus_allowed": Value(value=format_cpus(cpu_sets.inherited)),
@@ -128,6 +130,7 @@ def read_host_facts(measured_cpu: int) -> Facts:
         "memory_total_bytes": _fact(lambda: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
         "ksm": _file(Path("/sys/kernel/mm/ksm/run")),
         "user_id": Value(value=os.geteuid()),
+        "exclusivity": read_exclusivity(os.environ),
         "python_version": Value(value=platform.python_version()),
         "qemu_version": _program("qemu-system-x86_64", "--version"),
     }

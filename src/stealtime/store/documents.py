@@ -17,6 +17,10 @@ TRIAL = "trial.json"
 HOST_TRACE = "host_trace.parquet"
 MACHINE_TRACE = "machine_trace.parquet"
 NEIGHBOURS = "neighbours.parquet"
+COUNTS = "counts.parquet"
+LONGEST = "longest.parquet"
+ENVELOPE = "envelope.parquet"
+ELSEWHERE = "elsewhere.json"
 PARTIAL_PREFIX = ".partial-"
 
 _Document = TypeVar("_Document", bound=Model)

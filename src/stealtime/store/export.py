@@ -1,6 +1,6 @@
 """A trial's samples with their times as CSV, a row group at a time, so that 50 M rows take no more memory than one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
 from stealtime.store.durations import EVENTS, SAMPLES, Durations
 from stealtime.store.run import Trial
-from stealtime.store.tables import ROWS_A_GROUP
+from stealtime.store.sample_units import read_units
 from stealtime.store.writer import disk_errors
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -64,70 +63,12 @@ def read_samples(trial: Trial) -> Iterator[Any]:
     if outcome is None:
         raise StealtimeError(f"{trial.record.trial_id} has no samples: it failed")
     trial.check_tables()
-    events = trial.tables(EVENTS)
     ns_per_unit = 1e9 / outcome.clock.units_per_s
-    long_durations = _saturated(events, "saturated")
-    long_gaps = _saturated(events, "saturated_gap")
-    pauses = _saturated(events, "pause")
-    first = 0
-    # Of the samples before the batch; where they come at regular times, of the pauses among them.
-    end_units = 0
-    for batch in _batches(trial.tables(SAMPLES)):
-        index = np.arange(first, first + batch.num_rows, dtype=np.int64)
-        duration = _true_values(batch.column("duration"), first, long_durations)
-        paused = _pauses_before(pauses, first, batch.num_rows)
-        if layout.name == "periodic":
-            start = index * layout.interval + np.cumsum(paused) + end_units
-            end_units += int(paused.sum())
-        else:
-            if layout.name == "gapped":
-                paused = paused + _true_values(batch.column("gap"), first, long_gaps)
-            ends = np.cumsum(paused + duration) + end_units
-            start = ends - duration
-            end_units = int(ends[-1])
-        first += batch.num_rows
-        columns = (index, _in_ns(start, ns_per_unit), _in_ns(duration, ns_per_unit))
+    interval = layout.interval if layout.name == "periodic" else None
+    for samples in read_units(trial.tables(SAMPLES), trial.tables(EVENTS), layout.name, interval):
+        index = np.arange(samples.first, samples.first + len(samples.start), dtype=np.int64)
+        columns = (index, _in_ns(samples.start, ns_per_unit), _in_ns(samples.duration, ns_per_unit))
         yield pa.record_batch([pa.array(column) for column in columns], schema=_SCHEMA)
-
-
-def _batches(paths: Sequence[Path]) -> Iterator[Any]:
-    """Give the rows of files one after the other, a row group at a time.
-
-    Raises:
-        StealtimeError: One of them is damaged.
-    """
-    for path in paths:
-        try:
-            yield from pq.ParquetFile(path).iter_batches(batch_size=ROWS_A_GROUP)
-        except pa.ArrowException as error:
-            raise StealtimeError(
-                f"{path} is damaged: {error}", hint="remove its folder and measure it again with --resume"
-            ) from error
-
-
-def _saturated(events: Sequence[Path], kind: str) -> dict[int, int]:
-    values: dict[int, int] = {}
-    for path in events:
-        table = pq.read_table(path, filters=[("kind", "=", kind)])
-        values.update(zip(table["index"].to_pylist(), table["duration"].to_pylist(), strict=True))
-    return values
-
-
-def _true_values(column: Any, first: int, saturated: dict[int, int]) -> "NDArray[np.int64]":
-    values: NDArray[np.int64] = column.to_numpy(zero_copy_only=False).astype(np.int64)
-    for index, value in saturated.items():
-        if first <= index < first + len(values):
-            values[index - first] = value
-    return values
-
-
-def _pauses_before(pauses: dict[int, int], first: int, rows: int) -> "NDArray[np.int64]":
-    """Give how long nobody watched before each of the samples from ``first`` on."""
-    values = np.zeros(rows, dtype=np.int64)
-    for index, units in pauses.items():
-        if first <= index < first + rows:
-            values[index - first] = units
-    return values
 
 
 def _in_ns(units: "NDArray[np.int64]", ns_per_unit: float) -> "NDArray[np.float64]":

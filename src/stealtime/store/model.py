@@ -9,7 +9,10 @@ from pydantic import Field, JsonValue, SerializeAsAny
 from stealtime.lab.platforms.affinity import HostThread
 from stealtime.lab.platforms.kvm_counters import CountersGained
 from stealtime.lab.platforms.model import BootRecord
+from stealtime.store.identity import HostIdentity
+from stealtime.store.merged import MergedRecord, TrialOrigin
 from stealtime.store.results import Result
+from stealtime.store.spread import EachHost, Shard
 from stealtime.store.strangers import StrangersRecord
 from stealtime.vocabulary.alignment import Alignment as ClockAlignment
 from stealtime.vocabulary.clock_agreement import ClockAgreement
@@ -232,6 +235,8 @@ class TrialRecord(Model):
     """None in runs of versions that did not look, and for machines on other hosts."""
     failure: Failure | None = None
     """Why it failed; of one that was cut short what ended it, where that was no wish."""
+    origin: TrialOrigin | None = None
+    """Where a trial of a merged run was measured; None of every other."""
 
     @property
     def has_result(self) -> bool:
@@ -297,6 +302,12 @@ class Manifest(Model):
     """The whole campaign, as ``stealtime.campaigns.model.Campaign`` writes it."""
     hosts: dict[str, Facts]
     """What is measured on, by name."""
+    identity: HostIdentity | None = None
+    """Which host it is; None of a merged run, and of runs of versions that did not ask."""
+    spread: Shard | EachHost | None = Field(default=None, discriminator="kind")
+    """Which part of a campaign over several hosts this is; None of a campaign on one."""
+    merged: MergedRecord | None = None
+    """Of what runs it was merged; None of a run that was measured."""
     platforms: list[PlatformRecord] = Field(default_factory=list)
     aliases: dict[str, str] = Field(default_factory=dict)
     """What an alias of the campaign, such as ``emulated``, stands for here."""

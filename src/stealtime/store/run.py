@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from stealtime.store.adoption import LeftInParts, adopt_parts, left_in_parts
 from stealtime.store.documents import (
     CELLS,
+    ELSEWHERE,
     HOST_TRACE,
     MACHINE_TRACE,
     MANIFEST,
@@ -47,8 +48,23 @@ class Trial:
     """In how many parts each table of its result is, where those could not be joined."""
 
     def table(self, name: str) -> Path:
-        """Give the Parquet file of one of its result's tables; of a kind that is never in parts."""
-        return self.folder / f"{name}.parquet"
+        """Give the Parquet file of one of its result's tables; of a kind that is never in parts.
+
+        One that stayed with the host that measured it is fetched now.
+
+        Raises:
+            StealtimeError: It is elsewhere, and cannot be had from there.
+        """
+        path = self.folder / f"{name}.parquet"
+        if self.is_elsewhere(path):
+            from stealtime.store.elsewhere import fetch
+
+            fetch(self.folder, path.name)
+        return path
+
+    def is_elsewhere(self, path: Path) -> bool:
+        """Tell whether a file of a merged run stayed with its host."""
+        return (self.folder / ELSEWHERE).is_file() and not path.is_file()
 
     def tables(self, name: str) -> tuple[Path, ...]:
         """Give the Parquet files that one of its result's tables is in, one after the other."""
@@ -106,6 +122,10 @@ class Trial:
             NEIGHBOURS: any(neighbour.outcome is not None for neighbour in record.neighbours),
         }
         surroundings = (self.folder / name for name, is_wanted in wanted.items() if is_wanted)
+        if (self.folder / ELSEWHERE).is_file():
+            # What stayed with its host is looked at once it is asked for.
+            here = [path for name in own if (path := self.folder / f"{name}.parquet").is_file()]
+            return [*here, *(path for path in surroundings if path.is_file())]
         return [*(path for name in own for path in self.tables(name)), *surroundings]
 
 
@@ -158,7 +178,7 @@ class Run:
             return list(self.part)
         left = (_whole_parts(one) for one in left_in_parts(self.folder, self.unjoined))
         in_parts = {trial.record.trial_id: trial for trial in left if trial is not None}
-        others = map(self._read_trial, _cells_in(self.folder))
+        others = map(self.read_trial, _cells_in(self.folder))
         trials = [*in_parts.values(), *(trial for trial in others if trial.record.trial_id not in in_parts)]
         return sorted(trials, key=lambda trial: trial.record.started_at)
 
@@ -205,7 +225,12 @@ class Run:
         for trial in self.trials:
             trial.check_tables()
 
-    def _read_trial(self, folder: Path) -> Trial:
+    def read_trial(self, folder: Path) -> Trial:
+        """Read one trial of it.
+
+        Raises:
+            StealtimeError: Its ``trial.json`` is damaged.
+        """
         hint = f"remove {folder} and measure it again with `stealtime run --resume {self.folder.name}`"
         return Trial(folder, read_document(folder / TRIAL, TrialRecord, hint))
 

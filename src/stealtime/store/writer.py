@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 from stealtime.store.adoption import adopt, adopt_waiting, leave
 from stealtime.store.documents import (
     CELLS,
+    COUNTS,
+    ENVELOPE,
     HOST_TRACE,
+    LONGEST,
     MACHINE_TRACE,
     MANIFEST,
     NEIGHBOURS,
@@ -26,7 +29,7 @@ from stealtime.store.model import Failure, Manifest, TrialRecord
 from stealtime.store.partial import PartialTrial
 from stealtime.store.placing import makes_way, place
 from stealtime.store.result_kinds import ResultKind, Streams
-from stealtime.store.run import Run
+from stealtime.store.run import Run, Trial
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TrialOutcome
 
@@ -175,6 +178,7 @@ class RunWriter:
                 partial.abandon()
                 raise
             partial.drop_parts()
+            _count(Trial(partial.folder, record))
             return place(partial.folder, record)
 
     def append_part(self, record: TrialRecord, kind: ResultKind, streams: Streams) -> None:
@@ -259,6 +263,18 @@ def _write_surroundings(tables: Tables, folder: Path, record: TrialRecord, outco
             write_trace(stream, folder / name, tracing)
     if tables.neighbours:
         write_neighbours(tables.neighbours, folder / NEIGHBOURS)
+
+
+def _count(trial: Trial) -> None:
+    """Make the tables that travel; what hinders that costs no trial, since they can be made later, too."""
+    from stealtime.store.travelling import has_counts, write_travelling
+
+    if has_counts(trial):
+        try:
+            write_travelling(trial, trial.folder)
+        except (OSError, StealtimeError):
+            for name in (COUNTS, LONGEST, ENVELOPE):
+                (trial.folder / name).unlink(missing_ok=True)
 
 
 def _copy_end(source: Path, target: Path) -> None:

@@ -1,0 +1,1 @@
+"""Runs of many hosts as one: which belong together, their distributions added up exactly, and what they show."""

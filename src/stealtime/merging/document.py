@@ -1,0 +1,45 @@
+"""A merged run as one document: its hosts, what is not whole about it, and each cell's figures over hosts."""
+
+from stealtime.merging.figures import HostsOfCell, figures_of
+from stealtime.merging.tables import read_run_tables
+from stealtime.store.merged import MergedPart
+from stealtime.store.run import Run
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.readings import Facts, Model
+
+
+class MergedDocument(Model):
+    """What ``stealtime show --json`` prints of a merged run as ``merged``."""
+
+    schema_version: int = 1
+    run_id: str
+    campaign: str
+    parts: list[MergedPart]
+    hosts: dict[str, Facts]
+    remarks: list[str]
+    cells: list[HostsOfCell]
+
+    @property
+    def is_over_hosts(self) -> bool:
+        """Whether a cell was measured on more than one host."""
+        return any(len(cell.hosts) > 1 for cell in self.cells)
+
+
+def read_merged(run: Run) -> MergedDocument:
+    """Compute the figures of a merged run of its counts alone.
+
+    Raises:
+        StealtimeError: It is no merged run, or its tables are damaged.
+    """
+    merged = run.manifest.merged
+    if merged is None:
+        raise StealtimeError(f"{run.run_id} is no merged run", hint="make one with `stealtime merge`")
+    tables = read_run_tables(run.folder)
+    return MergedDocument(
+        run_id=run.run_id,
+        campaign=run.manifest.campaign_name,
+        parts=merged.parts,
+        hosts=run.manifest.hosts,
+        remarks=merged.remarks,
+        cells=figures_of(tables.rows, tables.counts),
+    )

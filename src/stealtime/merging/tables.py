@@ -1,0 +1,347 @@
+"""The tables of a whole run, a row for each trial and for each of its durations: what DuckDB and ``show`` read.
+
+They are an index: all that they hold is in the trials' own folders. Times and durations are in units of the trial's
+clock, as there.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stealtime.campaigns.validity import reasons_of
+from stealtime.report.strangers import strangers_figures
+from stealtime.store.counts import Counts
+from stealtime.store.documents import CELLS, COUNTS, LONGEST, PARTIAL_PREFIX
+from stealtime.store.model import TrialRecord
+from stealtime.store.run import Run, Trial
+from stealtime.store.travelling import CountsFile, has_counts, read_counts
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.wire.message import TickProbe
+
+TRIALS = "trials.parquet"
+INDEX_VERSION = 1
+_STATE = b"state"
+TRIALS_SCHEMA = pa.schema(
+    [
+        ("trial", pa.uint32()),
+        ("folder", pa.string()),
+        ("run", pa.string()),
+        ("cell", pa.string()),
+        ("platform", pa.string()),
+        ("scenario", pa.string()),
+        ("probe", pa.string()),
+        ("measurement", pa.string()),
+        ("traced", pa.bool_()),
+        ("repetition", pa.uint32()),
+        ("host", pa.string()),
+        ("started_at", pa.timestamp("us")),
+        ("state", pa.string()),
+        ("usable", pa.bool_()),
+        ("why_not", pa.string()),
+        ("units_per_s", pa.float64()),
+        ("samples", pa.uint64()),
+        ("watched_units", pa.uint64()),
+        ("longest_units", pa.uint64()),
+        ("longest_start_units", pa.uint64()),
+        ("rounded_samples", pa.uint64()),
+        ("loop_iterations", pa.uint64()),
+        ("limit", pa.string()),
+        ("limit_pause_ns", pa.uint64()),
+        ("cause", pa.string()),
+        ("min_units", pa.uint64()),
+        ("p50_units", pa.uint64()),
+        ("p90_units", pa.uint64()),
+        ("p99_units", pa.uint64()),
+        ("p999_units", pa.uint64()),
+        ("p9999_units", pa.uint64()),
+        ("stalls_1ms", pa.uint64()),
+        ("stalls_4ms", pa.uint64()),
+    ]
+)
+_PERCENTILES = {
+    "p50_units": (50, 100),
+    "p90_units": (90, 100),
+    "p99_units": (99, 100),
+    "p999_units": (999, 1_000),
+    "p9999_units": (9_999, 10_000),
+}
+_STALLS = {"stalls_1ms": 1_000_000, "stalls_4ms": 4_000_000}
+RUN_COUNTS_SCHEMA = pa.schema([("trial", pa.uint32()), ("duration", pa.uint64()), ("count", pa.uint64())])
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """One trial of a run."""
+
+    trial: int
+    folder: str
+    run: str
+    cell: str
+    platform: str
+    scenario: str
+    probe: str
+    measurement: str
+    traced: bool
+    repetition: int
+    host: str
+    started_at: datetime
+    """In UTC, without saying so: DuckDB knows no time zones without an extension."""
+    state: str
+    usable: bool
+    why_not: str | None
+    units_per_s: float | None
+    samples: int | None
+    watched_units: int | None
+    longest_units: int | None
+    longest_start_units: int | None
+    rounded_samples: int | None
+    loop_iterations: int | None
+    limit: str | None
+    limit_pause_ns: int | None
+    cause: str | None
+    """Of the longest sample, where it was traced; else what the trial itself says was found around it."""
+    min_units: int | None
+    p50_units: int | None
+    p90_units: int | None
+    p99_units: int | None
+    p999_units: int | None
+    """Percentiles are None where there are too few samples to resolve them."""
+    p9999_units: int | None
+    stalls_1ms: int | None
+    """Samples of at least 1 ms more than the shortest one, without those that a limit's pause may explain."""
+    stalls_4ms: int | None
+
+    @property
+    def watched_s(self) -> float:
+        return 0.0 if self.units_per_s is None else (self.watched_units or 0) / self.units_per_s
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it has counts that may be used."""
+        return self.usable and self.samples is not None
+
+
+def row_of(number: int, trial: Trial, run: str, host: str, counted: CountsFile | None) -> TrialRow:
+    """Describe a trial in one row.
+
+    Args:
+        number: Its own in the tables.
+        trial: What it is about.
+        run: The run that measured it.
+        host: As the merged run calls it.
+        counted: Its counts; None where it has none.
+    """
+    record = trial.record
+    reasons = reasons_of([record])[0]
+    longest = None if counted is None else _longest(trial.folder)
+    outcome = record.outcome
+    limit = None if outcome is None else outcome.limit
+    probe = None if outcome is None else outcome.request.probe
+    return TrialRow(
+        trial=number,
+        folder=str(trial.folder),
+        run=run,
+        cell=record.cell.name,
+        platform=record.cell.platform,
+        scenario=record.cell.scenario,
+        probe=record.cell.probe,
+        measurement=record.cell.measurement,
+        traced=record.cell.traced,
+        repetition=record.repetition,
+        host=host,
+        started_at=record.started_at.astimezone(UTC).replace(tzinfo=None),
+        state=record.state,
+        usable=not reasons,
+        why_not="; ".join(reasons) or None,
+        units_per_s=None if counted is None else counted.units_per_s,
+        samples=None if counted is None else counted.counts.samples,
+        watched_units=None if counted is None else counted.watched_units,
+        longest_units=None if longest is None else longest[1],
+        longest_start_units=None if longest is None else longest[0],
+        rounded_samples=None if counted is None else counted.counts.rounded,
+        loop_iterations=probe.iterations if isinstance(probe, TickProbe) else None,
+        limit=None if limit is None else str(limit.kind),
+        limit_pause_ns=None if limit is None else limit.pause_ns,
+        cause=(longest[2] if longest is not None else None) or _circumstance(record),
+        **_figures(counted, None if limit is None else limit.pause_ns),
+    )
+
+
+def _figures(counted: CountsFile | None, pause_ns: int | None) -> dict[str, int | None]:
+    if counted is None or not counted.counts.samples:
+        return dict.fromkeys(("min_units", *_PERCENTILES, *_STALLS))
+    return figures_of_counts(counted.counts, counted.units_per_s, pause_ns)
+
+
+def figures_of_counts(counts: Counts, units_per_s: float, pause_ns: int | None) -> dict[str, int | None]:
+    """Give the figures that a row has of a trial's counts, in units.
+
+    Args:
+        counts: At least one sample.
+        units_per_s: The rate of their clock.
+        pause_ns: Of the kernel's limit on real-time threads that acted; samples that may be one are no stalls.
+    """
+    found: dict[str, int | None] = {"min_units": int(counts.duration[0])}
+    for name, (numerator, denominator) in _PERCENTILES.items():
+        is_resolved = counts.samples * (denominator - numerator) >= denominator
+        found[name] = counts.percentile(numerator, denominator) if is_resolved else None
+    for name, over_ns in _STALLS.items():
+        begin = int(counts.duration[0]) + int(over_ns * units_per_s / 1e9)
+        chosen = counts.duration >= np.uint64(begin)
+        if pause_ns is not None:
+            # As the study of latency does: from half a pause on, a sample may be one.
+            chosen &= counts.duration < np.uint64(int(0.5 * pause_ns * units_per_s / 1e9))
+        found[name] = int(counts.count[chosen].sum())
+    return found
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """Both tables of a run in memory."""
+
+    rows: list[TrialRow]
+    counts: dict[int, Counts]
+    """By the row's ``trial``."""
+    remarks: tuple[str, ...] = ()
+    """What could not be read and is left out."""
+
+
+def tables_of(run: Run) -> RunTables:
+    """Give the tables of a run: as they were written when it ended, or made now, and kept where that can be.
+
+    Raises:
+        StealtimeError: Those of a merged run are damaged.
+    """
+    if run.manifest.merged is not None:
+        return read_run_tables(run.folder)
+    state = _state_of(run)
+    try:
+        if pq.read_schema(run.folder / TRIALS).metadata.get(_STATE) == state:
+            return read_run_tables(run.folder)
+    except (OSError, pa.ArrowException, StealtimeError, AttributeError):
+        pass
+    made = make_tables(run)
+    if run.manifest.state != "running" and not made.remarks:
+        with contextlib.suppress(OSError):
+            write_run_tables(run.folder, made, state)
+    return made
+
+
+def make_tables(run: Run) -> RunTables:
+    """Make the tables of a run of its trials; what is damaged is left out and said."""
+    rows: list[TrialRow] = []
+    counts: dict[int, Counts] = {}
+    remarks: list[str] = []
+    identity = run.manifest.identity
+    name = run.run_id if identity is None else identity.name
+    for trial in _readable_trials(run, remarks):
+        counted: CountsFile | None = None
+        try:
+            counted = read_counts(trial) if has_counts(trial) else None
+        except StealtimeError as error:
+            remarks.append(f"{trial.record.trial_id} of {run.run_id} is not counted: {error.message}")
+        number = len(rows)
+        row = row_of(number, trial, run.run_id, name, counted)
+        rows.append(replace(row, folder=f"{CELLS}/{trial.folder.name}"))
+        if counted is not None:
+            counts[number] = counted.counts
+    return RunTables(rows, counts, tuple(remarks))
+
+
+def _readable_trials(run: Run, remarks: list[str]) -> Iterator[Trial]:
+    try:
+        yield from run.trials
+    except StealtimeError:
+        for folder in sorted((run.folder / CELLS).glob("[!.]*")):
+            try:
+                yield run.read_trial(folder)
+            except StealtimeError as error:
+                remarks.append(f"a trial of {run.run_id} is left out: {error.message}")
+
+
+def _state_of(run: Run) -> bytes:
+    """Give what changes whenever a run is written to: an index of another state is made anew."""
+    names = sorted(path.name for path in (run.folder / CELLS).glob("[!.]*"))
+    text = f"{INDEX_VERSION} {run.manifest.finished_at} {run.manifest.state} {names}"
+    return hashlib.sha256(text.encode()).hexdigest().encode()
+
+
+def write_run_tables(folder: Path, tables: RunTables, state: bytes = b"") -> None:
+    """Write both tables.
+
+    Raises:
+        OSError: They cannot be written.
+    """
+    rows, counts = tables.rows, tables.counts
+    columns = {field.name: [getattr(row, field.name) for row in rows] for field in TRIALS_SCHEMA}
+    arrays = [pa.array(columns[field.name], type=field.type) for field in TRIALS_SCHEMA]
+    empty = [np.empty(0, np.uint64)]
+    table = {
+        "trial": np.concatenate(
+            [np.full(len(one.duration), number, np.uint32) for number, one in counts.items()] or empty
+        ),
+        "duration": np.concatenate([one.duration for one in counts.values()] or empty),
+        "count": np.concatenate([one.count for one in counts.values()] or empty),
+    }
+    described = pa.Table.from_arrays(arrays, schema=TRIALS_SCHEMA.with_metadata({_STATE: state}))
+    arrays = [pa.array(table[field.name], type=field.type) for field in RUN_COUNTS_SCHEMA]
+    counted = pa.Table.from_arrays(arrays, schema=RUN_COUNTS_SCHEMA)
+    # The rows come last: where they are, the counts are.
+    for one, name, settings in (
+        (counted, COUNTS, {"use_dictionary": False, "column_encoding": dict.fromkeys(table, "DELTA_BINARY_PACKED")}),
+        (described, TRIALS, {}),
+    ):
+        temporary = folder / f"{PARTIAL_PREFIX}{name}.{os.getpid()}"
+        pq.write_table(one, temporary, compression="zstd", **settings)
+        temporary.replace(folder / name)
+
+
+def read_run_tables(folder: Path) -> RunTables:
+    """Read both tables of a run.
+
+    Raises:
+        StealtimeError: One of them is missing or damaged.
+    """
+    try:
+        columns = pq.ParquetFile(folder / TRIALS).read(use_threads=False).to_pydict()
+        table = pq.ParquetFile(folder / COUNTS).read(use_threads=False)
+        rows = [TrialRow(*values) for values in zip(*(columns[name] for name in TRIALS_SCHEMA.names), strict=True)]
+        trial, duration, count = (table.column(name).to_numpy() for name in RUN_COUNTS_SCHEMA.names)
+    except (pa.ArrowException, OSError, TypeError, KeyError, ValueError) as error:
+        raise StealtimeError(
+            f"the tables of {folder} are damaged: {' '.join(str(error).split())}", hint="merge the runs again"
+        ) from error
+    return RunTables(rows, dict(_parted(trial, duration, count)))
+
+
+def _parted(trial: Any, duration: Any, count: Any) -> Iterator[tuple[int, Counts]]:
+    edges = np.flatnonzero(np.diff(trial)) + 1
+    starts = [0, *edges.tolist()] if len(trial) else []
+    for begin, end in zip(starts, [*starts[1:], len(trial)], strict=True):
+        yield int(trial[begin]), Counts(duration[begin:end], count[begin:end])
+
+
+def _longest(folder: Path) -> tuple[int, int, str | None] | None:
+    try:
+        table = pq.ParquetFile(folder / LONGEST, pre_buffer=False).read(use_threads=False)
+    except (pa.ArrowException, OSError):
+        return None
+    if not table.num_rows:
+        return None
+    first = table.slice(0, 1).to_pylist()[0]
+    return int(first["start"]), int(first["duration"]), first["cause"]
+
+
+def _circumstance(record: TrialRecord) -> str | None:
+    """Say what a trial itself tells of what took its CPU, where nothing was traced."""
+    found = None if record.strangers is None else strangers_figures([record.strangers])
+    return None if found is None else found.words

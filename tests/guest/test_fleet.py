@@ -1,0 +1,137 @@
+"""A fleet on one machine: three hosts in network namespaces, each with a Dask worker of the site, over TLS.
+
+Each has an identity and a folder of its own. They share the CPUs: a claim on the measured CPU keeps two from measuring
+at a time.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fleet_hog import NAME, hog_while_measuring
+from fleet_site import HOSTS, FleetSite, fleet_site
+from traced_cpu import traced_cpu
+
+pytestmark = [pytest.mark.guest, pytest.mark.truth]
+
+CPU = traced_cpu()
+SHORT = ("-P", "native", "--probe", "tick", "-D", "500ms", "-n", "4", "-a", str(CPU))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetSite]:
+    with fleet_site(tmp_path_factory.mktemp("site")) as one:
+        yield one
+
+
+def record_of(folder: Path) -> dict[str, dict[str, object]]:
+    document = json.loads((folder / "fleet.json").read_text())
+    return {host["name"]: host for host in document["hosts"]}
+
+
+def test_a_host_that_is_killed_loses_no_whole_trial_and_is_asked_again(site: FleetSite, tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet"
+    process = subprocess.Popen(
+        site.command("quick", *SHORT, "-o", str(fleet)), env=site.environment("client"), stderr=subprocess.DEVNULL
+    )
+    killed = await_trial(fleet)
+    site.kill_worker(killed)
+    assert process.wait(timeout=200) == 4
+    hosts = record_of(fleet)
+    assert hosts[killed]["state"] == "lost", hosts
+    kept = hosts[killed]["whole"]
+    assert isinstance(kept, int)
+    assert 1 <= kept < 4, hosts
+    assert {name: host["whole"] for name, host in hosts.items() if name != killed} == dict.fromkeys(
+        set(HOSTS) - {killed}, 4
+    ), hosts
+    # What is pinned to a worker that has gone is never given to one of the same name.
+    site.start_worker(killed)
+    time.sleep(2)
+    assert record_of(fleet)[killed]["whole"] == kept
+    resumed = site.run("--resume", str(fleet))
+    assert resumed.returncode == 0, resumed
+    hosts = record_of(fleet)
+    assert {host["whole"] for host in hosts.values()} == {4}, hosts
+    assert len({host["run_id"] for host in hosts.values()}) == len(HOSTS), hosts
+
+
+def await_trial(fleet: Path) -> str:
+    """Wait until some host has given a trial and not all; give which."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        for run in (fleet / "runs").glob("*"):
+            whole = list(run.glob("cells/*/trial.json"))
+            if 0 < len(whole) < 4 and (run / "manifest.json").exists():
+                name: str = json.loads((run / "manifest.json").read_text())["identity"]["name"]
+                return name
+        time.sleep(0.02)
+    raise TimeoutError("no host gives a trial")
+
+
+def test_a_slowed_host_is_named_with_its_cause(site: FleetSite, tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet"
+    process = subprocess.Popen(
+        site.command("quick", *SHORT, "-o", str(fleet)), env=site.environment("client"), stderr=subprocess.DEVNULL
+    )
+    with hog_while_measuring(site.data_of("b") / "stealtime/runs", CPU, site.laboratory.nodes["b"].prefix) as times:
+        assert process.wait(timeout=240) in (0, 4)
+    assert len(times) == 1, f"the hog ran {times}"
+    merged = stealtime("merge", *map(str, (fleet / "runs").glob("*")), "-o", str(tmp_path / "merged"))
+    assert merged.returncode in (0, 4), merged
+    shown = stealtime("show", str(tmp_path / "merged"))
+    longest = next(line for line in shown.stdout.splitlines() if ": the longest, " in line)
+    assert ", on b at " in longest, shown.stdout
+    assert "not alone: others had" in longest, shown.stdout
+    assert NAME in longest, shown.stdout
+
+
+def stealtime(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from stealtime.start import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_ctrl_c_leaves_nothing_behind(site: FleetSite, tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet"
+    process = subprocess.Popen(
+        site.command("quick", *SHORT, "-o", str(fleet)),
+        env=site.environment("client"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    await_trial(fleet)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1, said
+    assert "interrupted; what has arrived is kept" in said, said
+    assert "--resume" in said, said
+    for name in HOSTS:
+        left = [pid for pid in site.laboratory.processes(name) if pid != site.workers[name].pid]
+        assert left == [], f"{name} still runs {left}"
+    resumed = site.run("--resume", str(fleet))
+    assert resumed.returncode == 0, resumed
+
+
+def test_a_scheduler_that_goes_away_takes_nothing_with_it(site: FleetSite, tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet"
+    process = subprocess.Popen(
+        site.command("quick", *SHORT, "-o", str(fleet)),
+        env=site.environment("client"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    await_trial(fleet)
+    site.scheduler.kill()
+    site.scheduler.wait()
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1, said
+    assert f"the scheduler at {site.address} went away" in said, said
+    assert "--resume" in said, said
+    assert sum(int(str(host["whole"])) for host in record_of(fleet).values()) >= 1

@@ -312,6 +312,8 @@ pub enum ExtraGroup {
     TimerStarts,
     /// Entry to and exit from system calls.
     Calls,
+    /// Requests to disks, as the block layer hands them to drivers and gets them back.
+    Block,
 }
 
 /// What came of a recording, besides its table.

@@ -10,6 +10,7 @@ from stealtime.vocabulary.readings import Model
 from stealtime.wire.message import ProbeRequest
 
 if TYPE_CHECKING:
+    from stealtime.lab.platforms.device_models import DeviceChoice
     from stealtime.lab.platforms.traits import PlatformTraits
 
 
@@ -73,6 +74,12 @@ class Parameters(Model):
         """Tell whether a driver has such a cell on a platform: a native server is not protected, for one. Others are
         left out of the plan."""
         return True
+
+    @property
+    def devices(self) -> "tuple[DeviceChoice, ...]":
+        """What devices the machine must have beside its own. A platform that has none of that model (its traits tell)
+        has no such cell."""
+        return ()
 
     @property
     def memory_bytes(self) -> int:

@@ -16,6 +16,9 @@ Backing = Literal["file", "memory", "null"]
 
 SERIAL_PREFIX = "st-"
 """By this and its model's name a guest tells a disk of ours from any other one; SCSI has room for 16 letters."""
+_MARK = b"stealtime-disk\0\0"
+"""With it a disk of ours begins, and allows to be written (``crates/probe/src/disk/mark.rs``); the name follows."""
+_NAME_BYTES = 32
 DISK_BYTES = 256 << 20
 """Of each disk: sparse, so that only what is written takes room."""
 
@@ -110,7 +113,13 @@ DEVICE_MODELS: Mapping[str, DeviceModel] = {
 }
 """By name, natively first, then from paravirtual to emulated: the order of tables."""
 
+
 QEMU_MODELS = tuple(name for name, model in DEVICE_MODELS.items() if model.qemu_devices)
+
+
+def mark_of(model: DeviceModel) -> bytes:
+    """Give the first bytes of a disk of that model."""
+    return _MARK + model.name.encode().ljust(_NAME_BYTES, b"\0")
 
 
 def find_model(name: str) -> DeviceModel:

@@ -90,6 +90,8 @@ class Machine(Protocol):
     cpu_group: "CpuGroup | None"
     """Its CPU group, where it has a share."""
     serial_log: Path | None
+    emulator_trace: Path | None
+    """Where its emulator writes down what it does with its devices; None where it does not."""
     agent_facts: Facts
 
     def threads(self) -> list[HostThread]:

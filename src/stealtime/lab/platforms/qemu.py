@@ -35,6 +35,7 @@ from stealtime.lab.platforms.qemu_devices import back_devices, files_of, known_d
 from stealtime.lab.platforms.qemu_flavour import QemuFlavour
 from stealtime.lab.platforms.qemu_monitor import QemuMonitor
 from stealtime.lab.platforms.qemu_program import cpu_properties, find_qemu, qemu_version
+from stealtime.lab.platforms.qemu_trace import TRACE_FILE, can_trace
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent
 from stealtime.wire.connection import READ_BYTES, AgentConnection
@@ -85,6 +86,8 @@ class QemuPlatform:
         tsc_khz = await asyncio.to_thread(host_tsc_khz, find_agent()) if self.flavour.trusts_host_tsc else None
         hyperv_choice = await self._hyperv_choice(program, request)
         serial_log, emulator_log = request.folder / "serial.log", request.folder / "emulator.log"
+        traced = request.is_emulator_traced and request.devices and can_trace(program)
+        emulator_trace = request.folder / TRACE_FILE if traced else None
         async with AsyncExitStack() as resources:
             group = await resources.enter_async_context(own_cpu_group(request))
             (qmp, channel), their_qmp, their_channel = _socket_pairs(resources)
@@ -108,6 +111,7 @@ class QemuPlatform:
                 host_tsc_khz=tsc_khz,
                 talkative=talkative,
                 devices=backed,
+                emulator_trace=emulator_trace,
             )
             argv = qemu_arguments(guest)
             started = time.monotonic()
@@ -150,6 +154,7 @@ class QemuPlatform:
                     measured_cpus=(len(request.vcpu_cpus) - 1,),
                     cpu_group=group,
                     serial_log=serial_log,
+                    emulator_trace=emulator_trace,
                     agent_facts=hello.facts,
                     process=process,
                     list_threads=partial(list_threads, process.pid, dict.fromkeys(vcpus, "vcpu")),

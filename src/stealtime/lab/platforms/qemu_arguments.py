@@ -10,6 +10,7 @@ from pathlib import Path
 
 from stealtime.lab.platforms.qemu_devices import BackedDevice, device_arguments
 from stealtime.lab.platforms.qemu_flavour import QemuFlavour
+from stealtime.lab.platforms.qemu_trace import trace_arguments
 from stealtime.vocabulary.errors import UsageError
 
 CHANNEL_PORT = "stealtime"
@@ -46,6 +47,8 @@ class QemuGuest:
     """Whether the kernel tells all on its console, to show how far a boot came."""
     devices: tuple[BackedDevice, ...] = ()
     """Beside those of the flavour."""
+    emulator_trace: Path | None = None
+    """Where QEMU writes down its trace points of devices."""
 
 
 def qemu_arguments(guest: QemuGuest) -> list[str]:
@@ -80,6 +83,7 @@ def qemu_arguments(guest: QemuGuest) -> list[str]:
         *("-chardev", f"socket,id=channel,fd={guest.channel}"),
         *(_emulated_devices(guest) if emulated else _virtio_devices()),
         *device_arguments(guest.devices),
+        *(trace_arguments(guest.emulator_trace) if guest.emulator_trace is not None else ()),
     ]
 
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from stealtime.lab.platforms.device_models import DISK_BYTES, DeviceChoice
+from stealtime.lab.platforms.device_models import DISK_BYTES, DeviceChoice, mark_of
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 _TIMEOUT_S = 20
@@ -86,8 +86,11 @@ def _back(choice: DeviceChoice, folder: Path, resources: ExitStack) -> BackedDev
         descriptor = os.memfd_create(choice.model.serial)
         resources.callback(os.close, descriptor)
         os.ftruncate(descriptor, DISK_BYTES)
+        os.write(descriptor, mark_of(choice.model))
         return BackedDevice(choice, descriptor)
-    file = resources.enter_context(tempfile.TemporaryFile(dir=folder))
+    file = resources.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
+    file.write(mark_of(choice.model))
+    file.flush()
     try:
         # Not sparse: a hole would be answered by the file system, without its disk.
         os.posix_fallocate(file.fileno(), 0, DISK_BYTES)

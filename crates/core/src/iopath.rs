@@ -26,7 +26,7 @@ pub fn split_requests<'py>(
     guest: Option<EventsArgument<'py>>,
     host: Option<EventsArgument<'py>>,
     virtual_cpus: Vec<i32>,
-    raised: PyReadonlyArray1<'py, u64>,
+    raised: (PyReadonlyArray1<'py, u64>, u64),
     offsets: (i64, i64),
 ) -> PyResult<Bound<'py, PyDict>> {
     let borrowed = Requests {
@@ -36,7 +36,7 @@ pub fn split_requests<'py>(
     };
     let guest = guest.as_ref().map(EventsArgument::columns).transpose()?;
     let host = host.as_ref().map(EventsArgument::columns).transpose()?;
-    let emulator = Emulator { virtual_cpus: &virtual_cpus, raised: rows(&raised)? };
+    let emulator = Emulator { virtual_cpus: &virtual_cpus, raised: rows(&raised.0)?, raised_error: raised.1 };
     let traces = Traces { guest: guest.map(|trace| Guest { trace }), host: host.map(|trace| (trace, emulator)) };
     let found = py.detach(|| split(&borrowed, &traces, offsets)).map_err(wrong)?;
     let Found { parts, seen, offsets, out_of_order } = found;

@@ -26,6 +26,8 @@ pub struct Emulator<'a> {
     pub virtual_cpus: &'a [i32],
     /// When it raised an interrupt, by its own trace, sorted; on the host's counter.
     pub raised: &'a [u64],
+    /// How far these may be from the truth, in cycles.
+    pub raised_error: u64,
 }
 
 /// The traces of a trial.
@@ -197,6 +199,11 @@ impl HostEvents {
 
     pub fn left(&self, cpu: u16, since: u64, until: u64) -> Option<u64> {
         first_in(self.left.get(usize::from(cpu))?, since, until)
+    }
+
+    /// When the virtual CPU left the guest last, within a stretch.
+    pub fn left_last(&self, cpu: u16, since: u64, until: u64) -> Option<u64> {
+        last_in(self.left.get(usize::from(cpu))?, since, until)
     }
 
     pub fn woken(&self, cpu: u16, since: u64, until: u64) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! From moments to parts that add up.
 
 use crate::error::PathError;
-use crate::find::{GuestEvents, HostEvents, Traces, first_in, last_in};
+use crate::find::{Emulator, GuestEvents, HostEvents, Traces, first_in, last_in};
 use crate::moment::{MOMENTS, Moment, Part};
 use crate::requests::Requests;
 
@@ -29,7 +29,7 @@ pub fn split(requests: &Requests<'_>, traces: &Traces<'_>, offsets: (i64, i64)) 
     requests.check()?;
     traces.check()?;
     let guest = traces.guest.map(|guest| GuestEvents::of(&guest.trace)).unwrap_or_default();
-    let host = traces.host.map(|(host, emulator)| (HostEvents::of(&host, &emulator), emulator.raised));
+    let host = traces.host.map(|(host, emulator)| (HostEvents::of(&host, &emulator), emulator));
     let world = World { guest, host, alone: alone(requests) };
     let offsets = world.narrowed(requests, offsets);
     let line = TimeLine { offset: i64::midpoint(offsets.0, offsets.1), error: offsets.1.abs_diff(offsets.0).div_ceil(2) };
@@ -77,14 +77,14 @@ struct Looked {
 
 struct World<'a> {
     guest: GuestEvents,
-    host: Option<(HostEvents, &'a [u64])>,
+    host: Option<(HostEvents, Emulator<'a>)>,
     /// Of each request, whether no other one was in flight.
     alone: Vec<bool>,
 }
 
 impl World<'_> {
     fn narrowed(&self, requests: &Requests<'_>, (low, high): (i64, i64)) -> (i64, i64) {
-        let Some((host, _)) = &self.host else { return (low, high) };
+        let Some((host, emulator)) = &self.host else { return (low, high) };
         let (mut narrow_low, mut narrow_high) = (low, high);
         for row in 0..requests.submitted.len() {
             let (start, end, place) = (requests.submitted[row], requests.returned[row], requests.offset_bytes[row]);
@@ -94,8 +94,18 @@ impl World<'_> {
             let since = issued.time.saturating_add_signed(-high);
             let until = completed.time.saturating_add_signed(-low);
             let Some((begun, done)) = host.transfer(place, since, until) else { continue };
-            narrow_low = narrow_low.max(issued.time.cast_signed().wrapping_sub(begun.cast_signed()));
+            // Before the host begins it the virtual CPU has left the guest, which it does after issuing it.
+            let left = host.left_last(issued.cpu, since, begun).unwrap_or(begun);
+            narrow_low = narrow_low.max(issued.time.cast_signed().wrapping_sub(left.cast_signed()));
             narrow_high = narrow_high.min(completed.time.cast_signed().wrapping_sub(done.cast_signed()));
+            // Its handler begins after its interrupt, and that is none of those before the host had it done.
+            let handled = self.guest.handlers(completed.cpu, issued.time, completed.time);
+            if let (true, Some((_, handled)), Some(raised)) =
+                (self.alone[row], handled, first_in(emulator.raised, done, until))
+            {
+                let earliest = raised.saturating_sub(emulator.raised_error).max(done);
+                narrow_high = narrow_high.min(handled.cast_signed().wrapping_sub(earliest.cast_signed()));
+            }
         }
         // What contradicts itself narrows nothing.
         if narrow_low <= narrow_high { (narrow_low, narrow_high) } else { (low, high) }
@@ -113,7 +123,7 @@ impl World<'_> {
         let since = issued.map_or(start, |seen| seen.time);
         let until = completed.map_or(end, |seen| seen.time);
         let mut raised = None;
-        if let Some((host, emulator_raised)) = &self.host {
+        if let Some((host, emulator)) = &self.host {
             let (early, late) = (line.to_host(since.saturating_sub(line.error)), line.to_host(until + line.error));
             let transfer = host.transfer(place, early, late);
             let transfer = transfer.or_else(|| self.alone[row].then(|| host.exchange(early, late)).flatten());
@@ -122,7 +132,7 @@ impl World<'_> {
                 moments[Moment::Done as usize] = Some(line.to_guest(done));
                 let notified = issued.and_then(|seen| host.left(seen.cpu, early, begun));
                 moments[Moment::Notified as usize] = notified.map(|time| line.to_guest(time));
-                let by_trace = if self.alone[row] { first_in } else { last_in }(emulator_raised, done, late);
+                let by_trace = if self.alone[row] { first_in } else { last_in }(emulator.raised, done, late);
                 // A virtual CPU that slept is woken by what raises the interrupt.
                 let by_waking = || completed.and_then(|seen| host.woken(seen.cpu, done, late));
                 raised = by_trace.or_else(by_waking).map(|time| line.to_guest(time));

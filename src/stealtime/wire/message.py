@@ -177,13 +177,14 @@ class Injection(Model):
     """What each theft begins with."""
 
 
-ExtraGroup = Literal["timers", "scheduler", "timer_starts", "calls"]
+ExtraGroup = Literal["timers", "scheduler", "timer_starts", "calls", "block"]
 """Groups of events that are recorded only where they are asked for, as each event costs time.
 
 - ``timers``: The callbacks of high-resolution timers.
 - ``scheduler``: Entry to and exit from the scheduler.
 - ``timer_starts``: The programming of high-resolution timers.
 - ``calls``: Entry to and exit from system calls.
+- ``block``: Requests to disks, as the block layer hands them to drivers and gets them back.
 """
 
 

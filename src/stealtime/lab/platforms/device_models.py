@@ -19,8 +19,8 @@ SERIAL_PREFIX = "st-"
 _MARK = b"stealtime-disk\0\0"
 """With it a disk of ours begins, and allows to be written (``crates/probe/src/disk/mark.rs``); the name follows."""
 _NAME_BYTES = 32
-DISK_BYTES = 256 << 20
-"""Of each disk: sparse, so that only what is written takes room."""
+DISK_BYTES = 64 << 20
+"""Of each disk, all of it written before a guest boots: what was never written a file system answers without a disk."""
 
 
 @dataclass(frozen=True)

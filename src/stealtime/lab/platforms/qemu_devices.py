@@ -18,6 +18,7 @@ from stealtime.lab.platforms.device_models import DISK_BYTES, DeviceChoice, mark
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 _TIMEOUT_S = 20
+_FILL_BYTES = 1 << 20
 _NBD_PREFIX = "nbd"
 _KNOWN_DEVICE = re.compile(r'^name "([^"]+)"(?:.*alias "([^"]+)")?', re.MULTILINE)
 
@@ -89,17 +90,22 @@ def _back(choice: DeviceChoice, folder: Path, resources: ExitStack) -> BackedDev
         os.write(descriptor, mark_of(choice.model))
         return BackedDevice(choice, descriptor)
     file = resources.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
-    file.write(mark_of(choice.model))
-    file.flush()
     try:
-        # Not sparse: a hole would be answered by the file system, without its disk.
-        os.posix_fallocate(file.fileno(), 0, DISK_BYTES)
+        _fill(file.fileno(), mark_of(choice.model))
     except OSError as error:
         raise StealtimeError(
             f"{folder} has no room for a disk of {DISK_BYTES >> 20} MiB: {error.strerror}",
             hint="free some space, or set TMPDIR to a folder on another file system",
         ) from error
     return BackedDevice(choice, file.fileno(), _can_be_direct(file.fileno()))
+
+
+def _fill(descriptor: int, head: bytes) -> None:
+    """Write all of a disk: a hole, and room that was only reserved, would be answered without a disk."""
+    for _ in range(DISK_BYTES // _FILL_BYTES):
+        os.write(descriptor, bytes(_FILL_BYTES))
+    os.pwrite(descriptor, head, 0)
+    os.fsync(descriptor)
 
 
 def _can_be_direct(descriptor: int) -> bool:

@@ -9,9 +9,10 @@ use crate::occupation::Occupation;
 /// Linux counts a disk in these, whatever its own blocks are (`include/linux/blk_types.h`, `SECTOR_SHIFT`).
 const SECTOR_BYTES: u64 = 512;
 
-/// Of `arch/x86/entry/syscalls/syscall_64.tbl`: `sendto`, `sendmsg`, and what may bring the answer.
+/// `sendto` and `sendmsg` (`arch/x86/entry/syscalls/syscall_64.tbl`).
 const SENDING: [i64; 2] = [44, 46];
-const RECEIVING: [i64; 3] = [45, 47, 0];
+/// `recvfrom` and `recvmsg` (the same table).
+const RECEIVING: [i64; 2] = [45, 47];
 
 /// The guest's own trace.
 #[derive(Debug, Clone, Copy)]
@@ -193,8 +194,17 @@ impl HostEvents {
     /// When something was sent first, and its answer was there last, within a stretch.
     pub fn exchange(&self, since: u64, until: u64) -> Option<(u64, u64)> {
         let sent = first_in(&self.sent, since, until)?;
-        let received = last_in(&self.received, sent, until)?;
-        Some((sent, received))
+        let answered = first_in(&self.received, sent, until)?;
+        let next = first_in(&self.sent, answered, until).unwrap_or(until);
+        last_in(&self.received, answered, next).map(|received| (sent, received))
+    }
+
+    /// The same, if nothing else was sent or received within `apart` before it.
+    pub fn lone_exchange(&self, since: u64, until: u64, apart: u64) -> Option<(u64, u64)> {
+        let (sent, received) = self.exchange(since, until)?;
+        let before = sent.saturating_sub(apart);
+        let is_lone = |times: &[u64]| first_in(times, before, sent).is_none_or(|time| time == sent);
+        (is_lone(&self.sent) && is_lone(&self.received)).then_some((sent, received))
     }
 
     pub fn left(&self, cpu: u16, since: u64, until: u64) -> Option<u64> {

@@ -93,7 +93,9 @@ impl World<'_> {
             // By any offset that is possible: the place on the disk tells which transfer it is.
             let since = issued.time.saturating_add_signed(-high);
             let until = completed.time.saturating_add_signed(-low);
-            let Some((begun, done)) = host.transfer(place, since, until) else { continue };
+            let apart = low.abs_diff(high);
+            let lone = || self.alone[row].then(|| host.lone_exchange(since, until, apart)).flatten();
+            let Some((begun, done)) = host.transfer(place, since, until).or_else(lone) else { continue };
             // Before the host begins it the virtual CPU has left the guest, which it does after issuing it.
             let left = host.left_last(issued.cpu, since, begun).unwrap_or(begun);
             narrow_low = narrow_low.max(issued.time.cast_signed().wrapping_sub(left.cast_signed()));

@@ -14,10 +14,11 @@ from stealtime.store.columns import read_columns
 from stealtime.store.time_line import ClocksNotAligned, allowed_offsets, told_offset
 from stealtime.store.traces import read_events
 from stealtime.studies.devices.companion import INTERRUPTS, RAISED_NS
+from stealtime.studies.devices.results import RequestTimes
 from stealtime.vocabulary.readings import Value
 
 if TYPE_CHECKING:
-    from stealtime._core import RequestsDict
+    from stealtime._core import EventsDict, RequestsDict
     from stealtime.store.model import TrialRecord
     from stealtime.store.run import Trial
     from stealtime.wire.message import TracingOutcome, TrialOutcome
@@ -56,18 +57,23 @@ class Ways:
         return 1 - float(self.parts_ns[UNEXPLAINED].sum()) / total if total else 0.0
 
 
-def ways_of(trial: "Trial", outcome: "TrialOutcome", requests: "RequestsDict") -> "Ways | str":
+def ways_of(trial: "Trial", outcome: "TrialOutcome", times: RequestTimes) -> "Ways | str":
     """Split the requests of a trial by the traces that it has; or say why not.
 
     Args:
         trial: Measured.
         outcome: Of its probe.
-        requests: On the machine's counter.
+        times: Of its requests. What one waits before it is handed over is no part of its way.
 
     Raises:
         StealtimeError: A trace is damaged.
     """
     record = trial.record
+    requests: RequestsDict = {
+        "submitted": times.submitted,
+        "returned": times.ended,
+        "offset_bytes": times.offset_bytes,
+    }
     ns_a_cycle = 1e9 / outcome.clock.tsc_hz
     duration = (requests["returned"] - requests["submitted"]).astype(np.float64) * ns_a_cycle
     if traits_of(record.cell.platform).is_native:
@@ -97,7 +103,7 @@ def ways_of(trial: "Trial", outcome: "TrialOutcome", requests: "RequestsDict") -
         steps += [] if why_not is None else [why_not]
     found = split_requests(
         requests,
-        None if machine is None else machine,
+        machine,
         None if host is None else read_events(*host),
         _vcpus(record),
         (raised, 0 if host is None else round(_WALL_CLOCK_STEP_NS * host[1].tsc_hz / 1e9)),
@@ -124,7 +130,7 @@ def _host(trial: "Trial") -> "tuple[Path, TracingOutcome] | None":
     return None if path is None or tracing is None else (path, tracing)
 
 
-def _machine(trial: "Trial", outcome: "TrialOutcome"):  # type: ignore[no-untyped-def]
+def _machine(trial: "Trial", outcome: "TrialOutcome") -> "EventsDict | None":
     path, tracing = trial.machine_trace_path, outcome.tracing
     if path is None or tracing is None or not isinstance(tracing.groups.get("block"), Value):
         return None
@@ -135,9 +141,11 @@ def _raised(trial: "Trial", host: "TracingOutcome") -> tuple[NDArray[np.uint64],
     """Give when the emulator raised interrupts, on the host's counter."""
     import pyarrow as pa
 
+    import pyarrow.parquet as pq
+
     path = trial.table(INTERRUPTS)
-    if not path.exists():
-        return np.zeros(0, np.uint64), "the emulator tells of no interrupts: those that wake a sleeping CPU alone are seen"
+    if RAISED_NS not in pq.read_schema(path).names:
+        return np.zeros(0, np.uint64), "the emulator tells of no interrupts: only those that wake a sleeping CPU are seen"
     schema = pa.schema([pa.field(RAISED_NS, pa.uint64())])
     at_ns = read_columns(path, schema)[RAISED_NS].astype(np.int64)
     elapsed_ns = host.end.monotonic_raw_ns - host.start.monotonic_raw_ns

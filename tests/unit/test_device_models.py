@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.lab.platforms import qemu_devices
 from stealtime.lab.platforms.device_models import (
     DEVICE_MODELS,
     QEMU_MODELS,
@@ -33,7 +32,7 @@ name "virtio-blk-pci", bus PCI, alias "virtio-blk"
 
 
 def choices(*names: str, backing: str = "null") -> list[DeviceChoice]:
-    return [DeviceChoice(find_model(name), backing) for name in names]
+    return [DeviceChoice(find_model(name), backing, 2 << 20) for name in names]
 
 
 def test_all_models_of_qemu_stand_beside_each_other_in_one_machine(tmp_path: Path) -> None:
@@ -54,8 +53,7 @@ def test_a_model_that_this_qemu_lacks_is_refused_in_one_sentence() -> None:
         refuse_lacking(choices("ahci", "e1000"), known, "qemu")
 
 
-def test_a_disk_is_marked_written_whole_and_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qemu_devices, "DISK_BYTES", 2 << 20)
+def test_a_disk_is_marked_written_whole_and_has_no_name(tmp_path: Path) -> None:
     with ExitStack() as resources:
         (file,) = back_devices(choices("virtio-blk", backing="file"), tmp_path, resources)
         (memory,) = back_devices(choices("virtio-blk", backing="memory"), tmp_path, resources)
@@ -73,7 +71,7 @@ def test_a_file_system_without_room_is_told(tmp_path: Path, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    with ExitStack() as resources, pytest.raises(StealtimeError, match="has no room for a disk of 64 MiB: No space"):
+    with ExitStack() as resources, pytest.raises(StealtimeError, match="has no room for a disk of 2 MiB: No space"):
         back_devices(choices("ahci", backing="file"), tmp_path, resources)
 
 

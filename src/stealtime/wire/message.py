@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter
 from stealtime.vocabulary.clocks import ClockReading, ClockRecord
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Facts, Model, Unsigned
+from stealtime.wire.devices import DiskProbe, NetProbe
 from stealtime.wire.load import LoadDone, LoadStarted, StartLoad, StopLoad
 from stealtime.wire.program import ListThreads, ProgramStarted, StartProgram, ThreadsListed
 from stealtime.wire.rtload import RtloadOutcome, RtloadProbe
@@ -154,7 +155,8 @@ class ContendProbe(Model):
 
 
 ProbeRequest = Annotated[
-    TickProbe | SwitchProbe | WakeupProbe | ContendProbe | RtloadProbe, Field(discriminator="name")
+    TickProbe | SwitchProbe | WakeupProbe | ContendProbe | RtloadProbe | DiskProbe | NetProbe,
+    Field(discriminator="name"),
 ]
 """The probes and their parameters."""
 
@@ -255,7 +257,22 @@ class Periodic(Model):
     """In the units of the column."""
 
 
-Layout = Annotated[Tiled | Gapped | Periodic, Field(discriminator="name")]
+class Transfers(Model):
+    """Columns ``gap``, ``duration``, ``wait``, ``block``: requests that overlap, in the order in which they ended. Each
+    ended ``gap`` after the one before, the first after the start. It was due ``duration`` before that, and handed over
+    ``wait`` after it was due."""
+
+    name: Literal["transfers"] = "transfers"
+
+
+class Echoes(Model):
+    """As ``Transfers``, of messages: columns ``gap``, ``duration``, ``wait``, ``outward``, ``residence``,
+    ``answered``."""
+
+    name: Literal["echoes"] = "echoes"
+
+
+Layout = Annotated[Tiled | Gapped | Periodic | Transfers | Echoes, Field(discriminator="name")]
 """How the rows of the table ``samples`` lie in time."""
 
 

@@ -19,8 +19,6 @@ SERIAL_PREFIX = "st-"
 _MARK = b"stealtime-disk\0\0"
 """With it a disk of ours begins, and allows to be written (``crates/probe/src/disk/mark.rs``); the name follows."""
 _NAME_BYTES = 32
-DISK_BYTES = 64 << 20
-"""Of each disk, all of it written before a guest boots: what was never written a file system answers without a disk."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,9 @@ class DeviceChoice:
     """What is behind a disk on the host: ``file`` (unnamed, read and written with O_DIRECT where its file system can),
     ``memory`` (an unnamed file in memory), ``null`` (nothing: requests are answered at once), or the URI of a server of
     the network block device protocol (``nbd+unix:///?socket=PATH``)."""
+    size_bytes: int = 64 << 20
+    """Of a disk, all of it written before a guest boots: what was never written a file system answers without a disk.
+    """
 
 
 _ATA = "an ATA disk at an emulated controller"

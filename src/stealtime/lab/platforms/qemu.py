@@ -31,7 +31,7 @@ from stealtime.lab.platforms.machine import (
 from stealtime.lab.platforms.model import Availability, Machine, MachineRequest
 from stealtime.lab.platforms.process import GuestProcess, guarded
 from stealtime.lab.platforms.qemu_arguments import QemuGuest, qemu_arguments
-from stealtime.lab.platforms.qemu_devices import back_devices, files_of, known_devices, refuse_lacking
+from stealtime.lab.platforms.qemu_devices import DISK_FOLDER, back_devices, files_of, known_devices, refuse_lacking
 from stealtime.lab.platforms.qemu_flavour import QemuFlavour
 from stealtime.lab.platforms.qemu_monitor import QemuMonitor
 from stealtime.lab.platforms.qemu_program import cpu_properties, find_qemu, qemu_version
@@ -94,7 +94,7 @@ class QemuPlatform:
             bulk = self._bulk_file(request, resources)
             files = ExitStack()
             resources.callback(files.close)
-            backed = tuple(await asyncio.to_thread(back_devices, request.devices, request.folder, files))
+            backed = tuple(await asyncio.to_thread(back_devices, request.devices, DISK_FOLDER, files))
             guest = QemuGuest(
                 flavour=self.flavour,
                 program=program,

@@ -14,9 +14,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from stealtime.lab.platforms.device_models import DISK_BYTES, DeviceChoice, mark_of
+from stealtime.lab.platforms.device_models import DeviceChoice, mark_of
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
+DISK_FOLDER = Path("/var/tmp")  # noqa: S108 - files without a name
+"""Where the files behind disks are: on the host's disk, where ``/tmp`` may be in memory."""
 _TIMEOUT_S = 20
 _FILL_BYTES = 1 << 20
 _NBD_PREFIX = "nbd"
@@ -71,7 +73,7 @@ def back_devices(choices: Sequence[DeviceChoice], folder: Path, resources: ExitS
 
     Args:
         choices: The devices.
-        folder: On the file system that is measured.
+        folder: On the file system that is measured, of all disks that are files.
         resources: Holds the files.
 
     Raises:
@@ -86,25 +88,24 @@ def _back(choice: DeviceChoice, folder: Path, resources: ExitStack) -> BackedDev
     if choice.backing == "memory":
         descriptor = os.memfd_create(choice.model.serial)
         resources.callback(os.close, descriptor)
-        os.ftruncate(descriptor, DISK_BYTES)
-        os.write(descriptor, mark_of(choice.model))
+        _fill(descriptor, choice)
         return BackedDevice(choice, descriptor)
     file = resources.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
     try:
-        _fill(file.fileno(), mark_of(choice.model))
+        _fill(file.fileno(), choice)
     except OSError as error:
         raise StealtimeError(
-            f"{folder} has no room for a disk of {DISK_BYTES >> 20} MiB: {error.strerror}",
-            hint="free some space, or set TMPDIR to a folder on another file system",
+            f"{folder} has no room for a disk of {choice.size_bytes >> 20} MiB: {error.strerror}",
+            hint="free some space there, or use a smaller `size`",
         ) from error
     return BackedDevice(choice, file.fileno(), _can_be_direct(file.fileno()))
 
 
-def _fill(descriptor: int, head: bytes) -> None:
+def _fill(descriptor: int, choice: DeviceChoice) -> None:
     """Write all of a disk: a hole, and room that was only reserved, would be answered without a disk."""
-    for _ in range(DISK_BYTES // _FILL_BYTES):
+    for _ in range(choice.size_bytes // _FILL_BYTES):
         os.write(descriptor, bytes(_FILL_BYTES))
-    os.pwrite(descriptor, head, 0)
+    os.pwrite(descriptor, mark_of(choice.model), 0)
     os.fsync(descriptor)
 
 
@@ -166,7 +167,7 @@ def _block(number: str, device: BackedDevice) -> list[str]:
             f"if=none,id={number},file=/proc/self/fd/{device.descriptor},format=raw,cache={cache},aio=threads",
         ]
     if backing == "null":
-        return ["-drive", f"if=none,id={number},driver=null-co,size={DISK_BYTES},read-zeroes=on"]
+        return ["-drive", f"if=none,id={number},driver=null-co,size={device.choice.size_bytes},read-zeroes=on"]
     if backing.startswith(_NBD_PREFIX):
         return ["-drive", f"if=none,id={number},file={backing.replace(',', ',,')},format=raw,cache=none"]
     raise UsageError(

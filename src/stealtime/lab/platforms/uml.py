@@ -36,7 +36,7 @@ from stealtime.lab.platforms.machine import (
 )
 from stealtime.lab.platforms.model import Availability, Machine, MachineRequest
 from stealtime.lab.platforms.process import GuestProcess, guarded
-from stealtime.lab.platforms.qemu_devices import back_devices, files_of
+from stealtime.lab.platforms.qemu_devices import DISK_FOLDER, back_devices, files_of
 from stealtime.lab.platforms.shown_ids import shown_process
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.readings import Absent
@@ -95,7 +95,7 @@ class UmlPlatform:
         connection: AgentConnection | None = None
         graceful = False
         try:
-            backed = await asyncio.to_thread(back_devices, request.devices, request.folder, files)
+            backed = await asyncio.to_thread(back_devices, request.devices, DISK_FOLDER, files)
             with theirs, serial_log.open("wb") as console, _find_fpstate().open("rb") as fpstate:
                 argv = uml_arguments(
                     program,
@@ -151,7 +151,14 @@ class UmlPlatform:
 
 
 def uml_arguments(
-    program: str, *, memory_bytes: int, initramfs: Path, channel: int, temporary: Path, fpstate: int, disks: Sequence[int] = ()
+    program: str,
+    *,
+    memory_bytes: int,
+    initramfs: Path,
+    channel: int,
+    temporary: Path,
+    fpstate: int,
+    disks: Sequence[int] = (),
 ) -> list[str]:
     """Give the command line of a guest.
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from stealtime._core import REQUEST_PARTS
 from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures
-from stealtime.studies.devices.results import Requests
+from stealtime.studies.devices.results import DeviceRequests
 from stealtime.studies.devices.wording import PART_WORDS
 
 DURATIONS = {
@@ -50,19 +50,21 @@ CATALOGUE = Catalogue(
     question="What does a request to a device cost, and where on its way?",
     probes={
         "disk": ProbeFigures(
-            Requests,
+            DeviceRequests,
             {
                 **DURATIONS,
                 **PARTS,
                 **_TRUST,
                 **_BELIEVED,
-                "requests": Figure("requests", lambda one: len(one.times), "sum"),
-                "failed": Figure("failed", lambda one: one.result.failed, "sum"),
+                "requests": Figure("requests", lambda one: len(one.times.ended), "sum"),
+                "failed": Figure("failed", lambda one: one.failed, "sum"),
             },
         )
     },
     tables=(
-        FigureTable("How long transfers take", (*DURATIONS, "failed"), short=("p50_ns", "p99_ns", "max_ns", "requests_per_s")),
+        FigureTable(
+            "How long transfers take", (*DURATIONS, "failed"), short=("p50_ns", "p99_ns", "max_ns", "requests_per_s")
+        ),
         FigureTable(
             "Where the time goes, means of all transfers",
             (*PARTS, *_TRUST),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stealtime.lab.platforms.qemu_trace import WallClock, interrupts_in
 from stealtime.store.result_kinds import Streams
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 INTERRUPTS = "interrupts"
 RAISED_NS = "raised_monotonic_raw_ns"
 """Of the host."""
+
+
+def interrupts_schema() -> Any:
+    """Give the columns of the table."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(RAISED_NS, pa.uint64(), nullable=False)])
 
 
 class EmulatorInterrupts:
@@ -46,7 +53,7 @@ class EmulatorInterrupts:
             file.seek(self._begin_bytes)
             text = file.read().decode("ascii", "replace")
         raised = sorted(interrupts_in(text, self._begin, end))
-        table = pa.table({RAISED_NS: pa.array(raised, pa.uint64())})
+        table = pa.table({RAISED_NS: pa.array(raised, pa.uint64())}, schema=interrupts_schema())
         with pa.OSFile(str(self._stream), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
             stream.write_table(table)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stealtime.report.catalogue.study import CatalogueStudy
 from stealtime.report.study import late
 from stealtime.studies.devices.catalogue import CATALOGUE
-from stealtime.studies.devices.probes import PROBES
+from stealtime.studies.devices.probes.disk import DISK
 
 if TYPE_CHECKING:
     from stealtime.report.catalogue.cell import CatalogueCell
@@ -18,7 +18,7 @@ class DevicesStudy(CatalogueStudy):
     """What emulated and paravirtual devices cost, split on the way from the guest to the disk and back."""
 
     name = "devices"
-    probes = PROBES
+    probes = (DISK,)
     folder = resources.files("stealtime.studies.devices")
     catalogue = CATALOGUE
     answer = late("answer:answer_of")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stealtime.studies.devices.analysis.way import Ways, ways_of
-from stealtime.studies.devices.results import Requests, RequestTimes, read_requests
+from stealtime.studies.devices.results import DeviceRequests, Requests, read_requests
 from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ NOT_RUNNING = ("pending", "preempted")
 class Measured:
     """The requests of one trial."""
 
-    result: Requests
-    times: RequestTimes
+    result: DeviceRequests
+    times: Requests
     ways: Ways | str
     """Or why there are none."""
 
     @cached_property
     def duration_ns(self) -> NDArray[np.float64]:
-        return self.times.duration_ns
+        return self.times.response_ns
 
     def percentile(self, percent: float) -> float | None:
         """Give an exact percentile of the durations: the smallest value that so many percent do not exceed."""
@@ -41,10 +41,7 @@ class Measured:
 
     @property
     def requests_per_s(self) -> float | None:
-        if not len(self.times):
-            return None
-        elapsed_s = float(self.times.ended.max() - self.times.due.min()) / self.times.units_per_s
-        return len(self.times) / elapsed_s if elapsed_s > 0 else None
+        return len(self.times.ended) / self.times.elapsed_s if self.times.elapsed_s > 0 else None
 
     def part(self, name: str) -> float | None:
         """Give the mean of a part: means of parts add up to the mean of the whole."""
@@ -55,6 +52,11 @@ class Measured:
     def parts(self, names: tuple[str, ...]) -> float | None:
         found = [part for name in names if (part := self.part(name)) is not None]
         return sum(found) if len(found) == len(names) else None
+
+    @property
+    def failed(self) -> int:
+        """How many requests failed; they are in no row."""
+        return sum(self.result.counts.get(name, 0) for name in ("errors", "short"))
 
     @property
     def whole_percent(self) -> float | None:
@@ -70,7 +72,7 @@ class Measured:
     @property
     def believed_ns(self) -> float | None:
         """What the guest's own disk statistics say that a request took, in the mean (``await`` of ``iostat(1)``)."""
-        counters = self.result.counters
+        counters = self.result.counts
         requests, ticks_us = counters.get("disk_statistics_requests", 0), counters.get("disk_statistics_us")
         return 1000 * ticks_us / requests if requests and ticks_us is not None else None
 
@@ -97,4 +99,4 @@ def measured(trial: "Trial") -> Measured:
     if outcome is None:
         raise StealtimeError(f"{trial.record.trial_id} has no outcome")
     times = read_requests(trial)
-    return Measured(trial.result(Requests), times, ways_of(trial, outcome, times))
+    return Measured(trial.result(DeviceRequests), times, ways_of(trial, outcome, times))

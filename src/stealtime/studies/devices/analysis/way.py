@@ -13,8 +13,8 @@ from stealtime.lab.platforms.traits import traits_of
 from stealtime.store.columns import read_columns
 from stealtime.store.time_line import ClocksNotAligned, allowed_offsets, told_offset
 from stealtime.store.traces import read_events
-from stealtime.studies.devices.companion import INTERRUPTS, RAISED_NS
-from stealtime.studies.devices.results import RequestTimes
+from stealtime.studies.devices.companion import INTERRUPTS, RAISED_NS, interrupts_schema
+from stealtime.studies.devices.results import Requests
 from stealtime.vocabulary.readings import Value
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ UNEXPLAINED = "unexplained"
 _NUMBER = re.compile(r"\d+")
 _WALL_CLOCK_STEP_NS = 1000
 """QEMU writes down times in microseconds."""
+_NO_INTERRUPTS = "the emulator tells of no interrupts: only those that wake a sleeping CPU are seen"
 _ALL_MOMENTS = (1 << 9) - 1
 
 
@@ -57,7 +58,7 @@ class Ways:
         return 1 - float(self.parts_ns[UNEXPLAINED].sum()) / total if total else 0.0
 
 
-def ways_of(trial: "Trial", outcome: "TrialOutcome", times: RequestTimes) -> "Ways | str":
+def ways_of(trial: "Trial", outcome: "TrialOutcome", times: Requests) -> "Ways | str":
     """Split the requests of a trial by the traces that it has; or say why not.
 
     Args:
@@ -69,6 +70,8 @@ def ways_of(trial: "Trial", outcome: "TrialOutcome", times: RequestTimes) -> "Wa
         StealtimeError: A trace is damaged.
     """
     record = trial.record
+    if times.offset_bytes is None:
+        return "only requests to disks are split"
     requests: RequestsDict = {
         "submitted": times.submitted,
         "returned": times.ended,
@@ -121,7 +124,7 @@ def ways_of(trial: "Trial", outcome: "TrialOutcome", times: RequestTimes) -> "Wa
     )
 
 
-def _missing(whose: str, is_missing: bool) -> list[str]:  # noqa: FBT001 - read once, right above
+def _missing(whose: str, is_missing: bool) -> list[str]:
     return [f"the {whose} was not traced: what happens there is unexplained"] if is_missing else []
 
 
@@ -139,15 +142,10 @@ def _machine(trial: "Trial", outcome: "TrialOutcome") -> "EventsDict | None":
 
 def _raised(trial: "Trial", host: "TracingOutcome") -> tuple[NDArray[np.uint64], str | None]:
     """Give when the emulator raised interrupts, on the host's counter."""
-    import pyarrow as pa
-
-    import pyarrow.parquet as pq
-
-    path = trial.table(INTERRUPTS)
-    if RAISED_NS not in pq.read_schema(path).names:
-        return np.zeros(0, np.uint64), "the emulator tells of no interrupts: only those that wake a sleeping CPU are seen"
-    schema = pa.schema([pa.field(RAISED_NS, pa.uint64())])
-    at_ns = read_columns(path, schema)[RAISED_NS].astype(np.int64)
+    parts = [read_columns(path, interrupts_schema())[RAISED_NS] for path in trial.tables(INTERRUPTS)]
+    at_ns = np.concatenate(parts).astype(np.int64)
+    if not len(at_ns):
+        return np.zeros(0, np.uint64), _NO_INTERRUPTS
     elapsed_ns = host.end.monotonic_raw_ns - host.start.monotonic_raw_ns
     cycles_a_ns = (host.end.tsc - host.start.tsc) / elapsed_ns
     # The time was cut to whole microseconds.

@@ -49,9 +49,7 @@ def way_figure(cells: Sequence[DeviceFigures]) -> BarFigure | None:
 
 def _bar(cell: DeviceFigures) -> Bar | None:
     values = {part: cell.figure(part_figure(part)).p50 for part in REQUEST_PARTS}
-    parts = [
-        Part(PART_WORDS[part], value, notation.duration(value, 3)) for part, value in values.items() if value
-    ]
+    parts = [Part(PART_WORDS[part], value, notation.duration(value, 3)) for part, value in values.items() if value]
     if not parts:
         return None
     return Bar(_name(cell), tuple(parts), notation.duration(sum(part.value for part in parts), 3))

@@ -8,6 +8,7 @@ import socket
 import struct
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 _MAGIC, _OPTION, _REPLY = 0x4E42444D41474943, 0x49484156454F5054, 0x3E889045565A9
@@ -20,15 +21,16 @@ _READ, _WRITE, _DISCONNECT = 0, 1, 2
 
 
 def serve(path: str, content: bytearray, delay_ns: int) -> None:
-    """Answer one client until it leaves."""
+    """Answer one client after the other, each until it leaves."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
         print("ready", flush=True)
-        client, _ = listener.accept()
-    with client:
-        _negotiate(client, len(content))
-        _answer(client, content, delay_ns)
+        while True:
+            client, _ = listener.accept()
+            with client, suppress(EOFError):
+                _negotiate(client, len(content))
+                _answer(client, content, delay_ns)
 
 
 def _take(client: socket.socket, count: int) -> bytes:
@@ -78,7 +80,4 @@ def _answer(client: socket.socket, content: bytearray, delay_ns: int) -> None:
 if __name__ == "__main__":
     if len(sys.argv) != 4:
         sys.exit("usage: nbd_server.py SOCKET IMAGE DELAY_NS")
-    try:
-        serve(sys.argv[1], bytearray(Path(sys.argv[2]).read_bytes()), int(sys.argv[3]))
-    except EOFError:
-        pass
+    serve(sys.argv[1], bytearray(Path(sys.argv[2]).read_bytes()), int(sys.argv[3]))

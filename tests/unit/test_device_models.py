@@ -1,5 +1,6 @@
 """The device models of guests: what QEMU is asked for, and what is refused."""
 
+import itertools
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -38,7 +39,7 @@ def choices(*names: str, backing: str = "null") -> list[DeviceChoice]:
 def test_all_models_of_qemu_stand_beside_each_other_in_one_machine(tmp_path: Path) -> None:
     with ExitStack() as resources:
         arguments = device_arguments(back_devices(choices(*QEMU_MODELS), tmp_path, resources))
-    devices = [value for option, value in zip(arguments, arguments[1:], strict=False) if option == "-device"]
+    devices = [value for option, value in itertools.pairwise(arguments) if option == "-device"]
     wanted = {device for name in QEMU_MODELS for device in find_model(name).qemu_devices}
     assert {device.partition(",")[0] for device in devices} == wanted
     identities = [part for value in arguments for part in value.split(",") if part.startswith("id=")]
@@ -104,4 +105,5 @@ def test_interrupts_are_taken_from_the_emulators_trace_onto_the_hosts_clock() ->
     end = WallClock(monotonic_raw_ns=500 + 4_000_000_000, wall_ns=13_000_000_000, error_ns=0)
     assert list(interrupts_in(text, begin, end)) == [1_000_000_500, 2_000_001_500]
     now = WallClock.read()
-    assert now.error_ns >= 0 and now.wall_ns > now.monotonic_raw_ns
+    assert now.error_ns >= 0
+    assert now.wall_ns > now.monotonic_raw_ns

@@ -21,6 +21,7 @@
 
 mod engine;
 pub mod mark;
+mod statistics;
 mod target;
 mod transfers;
 
@@ -29,6 +30,7 @@ use std::io;
 use stealtime_wire::{Disk, DiskTarget, Finding, FindingLevel, Layout, TrialRequest};
 
 use self::engine::{Chosen, Engine};
+use self::statistics::Statistics;
 use self::target::Target;
 use self::transfers::{Order, TransferCounts};
 use crate::clock::SampleClock;
@@ -114,8 +116,14 @@ fn measure<E: Engine>(
     };
     let begun = stage.begin(most, None)?;
     let clock = (rate, stage.trial.duration_cycles());
+    let before = Statistics::of(&target.path);
     let counts = transfers::measure(engine, disk, &mut order, &begun.recorder, clock).map_err(refused)?;
-    Ok(told(begun, &counts, target, stage).with_counters([(name, 1)]))
+    let believed = Statistics::of(&target.path).zip(before).map(|(after, before)| after.since(before));
+    let measured = told(begun, &counts, target, stage).with_counters([(name, 1)]);
+    Ok(match believed {
+        Some(counters) => measured.with_counters(counters),
+        None => measured,
+    })
 }
 
 fn refused(target: &Target, disk: &Disk, error: &io::Error) -> TrialError {

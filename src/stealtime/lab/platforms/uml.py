@@ -104,8 +104,8 @@ class UmlPlatform:
                     channel=theirs.fileno(),
                     temporary=temporary,
                     fpstate=fpstate.fileno(),
-                    disks=files_of(backed),
                 )
+                argv += disk_arguments(files_of(backed))
                 started = time.monotonic()
                 # All of it is the guest: the kernel's process and one process for each of its address spaces.
                 process = await GuestProcess.start(
@@ -158,7 +158,6 @@ def uml_arguments(
     channel: int,
     temporary: Path,
     fpstate: int,
-    disks: Sequence[int] = (),
 ) -> list[str]:
     """Give the command line of a guest.
 
@@ -169,7 +168,6 @@ def uml_arguments(
         channel: The descriptor, inherited by the process, that becomes ``/dev/ttyS0``.
         temporary: A folder with a short path for UML's own pid file and socket.
         fpstate: The descriptor, inherited by the process, of the library that is preloaded.
-        disks: The descriptors, inherited likewise, of the files behind ``/dev/ubda`` and so on.
     """
     # Not by its path: the loader splits this variable at colons and spaces. What the user has it load stays.
     libraries = [f"/proc/self/fd/{fpstate}", *filter(None, [os.environ.get("LD_PRELOAD")])]
@@ -184,13 +182,17 @@ def uml_arguments(
         "con0=null,fd:1",
         "ssl=null",
         f"ssl0=fd:{channel}",
-        # As data: a guest that finds a file system header of its own would take it for one that is laid over another.
-        *(f"ubd{number}d=/proc/self/fd/{descriptor}" for number, descriptor in enumerate(disks)),
         "console=tty0",
         "noreboot",
         "panic=-1",
         "stealtime.channel=/dev/ttyS0",
     ]
+
+
+def disk_arguments(disks: Sequence[int]) -> list[str]:
+    """Give what a guest's command line has of disks, by the descriptors that the process inherits."""
+    # As data: a guest that finds a file system header of its own would take it for one that is laid over another.
+    return [f"ubd{number}d=/proc/self/fd/{descriptor}" for number, descriptor in enumerate(disks)]
 
 
 def _find_fpstate() -> Path:

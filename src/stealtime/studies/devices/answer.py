@@ -19,7 +19,7 @@ _MOST_LINES = 5
 
 
 def answer_of(summary: RunSummary) -> Answer:
-    """Answer with the first emulated device against the paravirtual one beside it, then with each cell's largest part."""
+    """Answer with emulated devices against the paravirtual ones beside them, then with each cell's largest part."""
     cells = summary.cells_of(DeviceFigures)
     valid = [cell for cell in cells if cell.valid and cell.figures]
     if not valid:

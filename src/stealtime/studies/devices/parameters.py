@@ -1,7 +1,9 @@
 """The parameters of the cells: requests to a disk, and messages through a card."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated
+
+from pydantic import Field
 
 from stealtime.campaigns.parameters import Asked, Parameters
 from stealtime.lab.platforms.device_models import DeviceChoice, find_model
@@ -20,8 +22,9 @@ from stealtime.wire.devices import (
     ScratchTarget,
 )
 
-Backing = Literal["file", "memory", "null"]
-"""What is behind a disk on the host: a file on the host's disk, a file in memory, or nothing, which reads as zeros."""
+Backing = Annotated[str, Field(pattern=r"^(file|memory|null|nbd\+unix://\S+)$")]
+"""What is behind a disk on the host: a file on the host's disk, a file in memory, nothing, which reads as zeros, or a
+server of network block devices."""
 
 FILE = "file"
 """The device of the machine that is the host itself: the same file, without a device of ours."""

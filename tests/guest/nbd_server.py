@@ -1,7 +1,7 @@
 """A disk over the network block device protocol whose every request takes a known time.
 
-Fixed newstyle negotiation, simple replies (https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md). Run as a
-program, so that nothing of the test runs beside it: ``nbd_server.py SOCKET BYTES DELAY_NS``; it says ``ready``.
+Fixed newstyle negotiation, simple replies (https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md). Run as
+a program, so that nothing of the test runs beside it: ``nbd_server.py SOCKET IMAGE DELAY_NS``; it says ``ready``.
 """
 
 import socket
@@ -25,7 +25,7 @@ def serve(path: str, content: bytearray, delay_ns: int) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
-        print("ready", flush=True)
+        print("ready", flush=True)  # noqa: T201 - it is a program
         while True:
             client, _ = listener.accept()
             with client, suppress(EOFError):

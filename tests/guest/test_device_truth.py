@@ -1,8 +1,8 @@
 """Known delays on the way of a disk's requests, each of which must be found in its part and in no other.
 
-A block server delays each request by a known time; a hog takes the CPU of the virtual CPU. Of the delay at least 95 % must
-land where it belongs. The host of a virtual machine takes what it likes, and does not say so: what breaks this rule is
-measured again with its ring (``tools/rings.sh``).
+A block server delays each request by a known time; a hog takes the CPU of the virtual CPU. Of the delay at least 95 %
+must land where it belongs. The host of a virtual machine takes what it likes, and does not say so: what breaks this
+rule is measured again with its ring (``tools/rings.sh``).
 """
 
 import subprocess

@@ -38,6 +38,51 @@ class EventsDict(TypedDict):
     covered: tuple[int, int]
     """When the recording began and ended, on the same counter."""
 
+REQUEST_PARTS: list[str]
+"""The parts of a disk request's duration, in the order of its way; the last is what is unexplained."""
+
+class RequestsDict(TypedDict):
+    """Requests to a disk on the counter of their machine; all arrays are equally long."""
+
+    submitted: NDArray[np.uint64]
+    returned: NDArray[np.uint64]
+    offset_bytes: NDArray[np.uint64]
+    """Where on the disk each begins."""
+
+class SplitRequestsDict(TypedDict):
+    """The way of each request."""
+
+    parts: dict[str, NDArray[np.uint64]]
+    """Each of ``REQUEST_PARTS`` in cycles; they add up to the duration of each request."""
+    seen: NDArray[np.uint16]
+    """Which of the nine moments were seen, a bit each (``crates/iopath/src/moment.rs``)."""
+    offsets: tuple[int, int]
+    """The smallest and the largest ``guest's counter - host's counter`` that is possible after all that was seen."""
+    out_of_order: int
+    """Moments that were left out, as they stood out of order by more than the error of the clocks."""
+
+def split_requests(
+    requests: RequestsDict,
+    guest: EventsDict | None,
+    host: EventsDict | None,
+    virtual_cpus: Sequence[int],
+    raised: tuple[NDArray[np.uint64], int],
+    offsets: tuple[int, int],
+) -> SplitRequestsDict:
+    """Split the way of each request by the traces of its guest, its host and its emulator.
+
+    Args:
+        requests: In any order.
+        guest: Its own trace, in the order of time; with the group ``block``.
+        host: That of the emulator's threads, in the order of time; with the group ``calls``.
+        virtual_cpus: The host's thread of each virtual CPU.
+        raised: When the emulator raised interrupts, on the host's counter, sorted, and how far that may be off.
+        offsets: The smallest and the largest ``guest's counter - host's counter`` that the clocks allow.
+
+    Raises:
+        ValueError: Columns do not fit each other, or a request ends before it begins.
+    """
+
 class StampedJobsDict(TypedDict):
     """Jobs on the counter of the trace, each thread's in their order; all arrays are equally long."""
 

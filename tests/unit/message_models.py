@@ -45,6 +45,13 @@ MODULES: dict[str, tuple[str, tuple[str, ...]]] = {
             *("ClockConversion", "RealTimeTaskOutcome", "RtloadOutcome"),
         ),
     ),
+    "stealtime.wire.devices": (
+        "``disk`` and ``net``: requests to a device, one a sample.",
+        (
+            *("GivenTarget", "ScratchTarget", "MarkedTarget", "DiskTarget", "DiskOperation", "DiskOrder", "DiskEngine"),
+            *("DiskProbe", "NetTransport", "NetProbe"),
+        ),
+    ),
     "stealtime.wire.threads": (
         "The agent's threads in the machine under test: where they ran, and what may have stopped one.",
         ("ThreadPlacement", "ThreadRole", "MachineThread", "RealTimeLimitKind", "RealTimeLimit"),
@@ -69,7 +76,7 @@ NAMES = {
     "FromAgent clock_reading": "ClockAnswer",
 }
 """Where the Rust name, or for a variant its tag, would say too little, or twice the same."""
-ENDINGS = {"Probe": "Probe", "Load": "Load"}
+ENDINGS = {"Probe": "Probe", "Load": "Load", "DiskTarget": "Target"}
 """Of the variants' names."""
 OF_ITS_RESULT = ("WholeOutcome", ("layout", "calibrated_floor_units", "rtload"))
 """What of a ``TrialOutcome`` is about its result: records of trials keep the rest apart from it."""

@@ -310,6 +310,7 @@ class ScriptedMachine:
         self.measured_cpus: tuple[int, ...] = (0,)
         self.cpu_group: CpuGroup | None = None
         self.serial_log: Path | None = request.folder / "serial.log"
+        self.emulator_trace: Path | None = None
         self.agent_facts = hello.facts
         self.request = request
         self.agent = agent

@@ -5,6 +5,7 @@ use stealtime_witness::WitnessCommand;
 
 use crate::check::{self, Check};
 use crate::contend::Contend;
+use crate::devices::DeviceCommand;
 use crate::guard::Guard;
 use crate::load_alone::Load;
 use crate::probes::{EXIT_CODES, ProbeCommand};
@@ -35,6 +36,8 @@ pub enum Command {
     /// Load CPUs with arithmetic or memory copies, steadily or in phases, and show how much work was done
     #[command(after_help = EXIT_CODES)]
     Load(Load),
+    #[command(flatten)]
+    Device(DeviceCommand),
     #[command(flatten)]
     Witness(WitnessCommand),
     /// Serve a control plane: exchange frames with it on standard input and output

@@ -2,7 +2,7 @@
 //!
 //! One static binary for every platform, so that native and guest are compared with the same machine code.
 //! It is a child process natively and over ssh (`serve`), `/init` of a guest (as process 1), or a tool
-//! without Python (`check`, `tick`, `switch`, `wakeup`, `contend`, `rtload`, `load`). What watches from outside
+//! without Python (`check`, `tick`, `switch`, `wakeup`, `contend`, `rtload`, `disk`, `net`, `load`). What watches from outside
 //! (`counter`, `count`, `ask`, `blackout`, `rtp`) is the crate `stealtime-witness`.
 //! `guard` makes a command die with its parent, `restore` puts back what a killed agent had changed,
 //! `discipline` keeps the clock of a guest that is stopped often.
@@ -20,6 +20,7 @@ mod columns;
 mod contend;
 mod cpu_choice;
 mod cpu_list;
+mod devices;
 mod discipline;
 mod guard;
 mod init;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Command::Load(load) => load_alone::run(&load),
         Command::Contend(contend) => contend::run(&contend),
         Command::Rtload(arguments) => rtload::run(&arguments),
+        Command::Device(device) => device.run(),
         Command::Witness(witness) => witness.run(),
     };
     result.unwrap_or_else(|error| {

@@ -28,10 +28,11 @@ pub struct SampleSource<'a> {
     rows: Range<usize>,
     /// What had passed before the first of them.
     elapsed_units: u64,
-    has_gaps: bool,
+    layout: Layout,
     line: TimeLine,
     saturated: Vec<(u64, u64)>,
     saturated_gaps: Vec<(u64, u64)>,
+    saturated_further: Vec<Vec<(u64, u64)>>,
     pauses: Vec<(u64, u64)>,
     injected: &'a [(u64, u64)],
     ordinary: &'a [(u64, u64)],
@@ -47,10 +48,11 @@ impl<'a> SampleSource<'a> {
             memory: Memory::Live(recorder),
             rows,
             elapsed_units: taken.elapsed_units,
-            has_gaps: layout == Layout::Gapped,
+            layout,
             line: TimeLine::new(layout, saturated.clone(), saturated_gaps.clone(), pauses.clone()),
             saturated,
             saturated_gaps,
+            saturated_further: recorder.saturated_further(),
             pauses,
             injected: &[],
             ordinary: &[],
@@ -65,18 +67,19 @@ impl<'a> SampleSource<'a> {
             memory: Memory::Over(recording),
             rows: taken.rows..samples.count(),
             elapsed_units: taken.elapsed_units,
-            has_gaps: layout == Layout::Gapped,
+            layout,
             line: TimeLine::of(samples, layout),
             saturated: samples.saturated.clone(),
             saturated_gaps: samples.saturated_gaps.clone(),
+            saturated_further: samples.saturated_further.clone(),
             pauses: samples.pauses.clone(),
             injected: &recording.injected,
             ordinary: &recording.ordinary,
         }
     }
 
-    pub fn has_gaps(&self) -> bool {
-        self.has_gaps
+    pub fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// The index after the last of them.
@@ -125,7 +128,11 @@ impl<'a> SampleSource<'a> {
             list.iter().copied().filter(|(index, _)| rows.contains(index)).collect()
         };
         let (saturated, gaps, pauses) = (here(&self.saturated), here(&self.saturated_gaps), here(&self.pauses));
-        let marked: BTreeSet<u64> = [&saturated, &gaps, &pauses].into_iter().flatten().map(|entry| entry.0).collect();
+        let names = self.layout.further_columns().iter().map(|column| name_of_saturated(column));
+        let further: Vec<_> = names.zip(self.saturated_further.iter().map(|list| here(list))).collect();
+        let of_further = further.iter().map(|(_, list)| list);
+        let marked: BTreeSet<u64> =
+            [&saturated, &gaps, &pauses].into_iter().chain(of_further).flatten().map(|entry| entry.0).collect();
         let mut placed = BTreeMap::new();
         if !marked.is_empty() {
             self.walk(|one| {
@@ -141,10 +148,30 @@ impl<'a> SampleSource<'a> {
         let thefts = self.injected.iter().zip(0..).map(|(&(start, took), number)| ("injected", number, start, took));
         let mut events = event("saturated", saturated, |one| one.start);
         events.extend(event("saturated_gap", gaps, |one| one.start));
-        events.extend(event("pause", pauses, |one| one.start - one.gap - one.pause));
+        for (name, list) in further {
+            events.extend(event(name, list, |one| one.start));
+        }
+        let overlaps = self.layout.overlaps();
+        let pause_begins = if overlaps {
+            |one: &Placed| (one.start + one.duration).saturating_sub(one.gap + one.pause)
+        } else {
+            |one: &Placed| one.start - one.gap - one.pause
+        };
+        events.extend(event("pause", pauses, pause_begins));
         events.extend(thefts);
         let ordinary = self.ordinary.iter().zip(0..);
         events.extend(ordinary.map(|(&(start, took), number)| ("ordinary", number, start, took)));
         events
+    }
+}
+
+/// The kind of event that has the true value of a cell of a further column.
+fn name_of_saturated(column: &str) -> &'static str {
+    match column {
+        "wait" => "saturated_wait",
+        "outward" => "saturated_outward",
+        "residence" => "saturated_residence",
+        // Of a block, and of what is only yes or no, there is none.
+        _ => "saturated_other",
     }
 }

@@ -142,15 +142,17 @@ fn write_readings(recording: &Recording, readings: &[Reading], output: impl Writ
 fn write_samples(source: &SampleSource, outcome: &TrialOutcome, output: impl Write) -> Result<(), ArrowError> {
     let column = |name: &str| Field::new(name, DataType::UInt32, false);
     let mut columns = vec![column("duration")];
-    if source.has_gaps() {
+    if source.layout().has_gaps() {
         columns.insert(0, column("gap"));
     }
+    columns.extend(source.layout().further_columns().iter().map(|name| column(name)));
     let schema = Arc::new(Schema::new_with_metadata(columns, description(outcome)));
     let mut writer = StreamWriter::try_new(output, &schema)?;
     for rows in source.batches() {
         let array = |values: Vec<u32>| -> ArrayRef { Arc::new(UInt32Array::from(values)) };
         let mut arrays: Vec<ArrayRef> = rows.gaps.map(array).into_iter().collect();
         arrays.push(array(rows.durations));
+        arrays.extend(rows.further.into_iter().map(array));
         writer.write(&RecordBatch::try_new(Arc::clone(&schema), arrays)?)?;
     }
     writer.finish()

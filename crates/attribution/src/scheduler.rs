@@ -247,7 +247,10 @@ impl<'a> Scheduler<'a> {
             | EventKind::ScheduleExit
             | EventKind::TimerStart
             | EventKind::CallEntry
-            | EventKind::CallExit => {}
+            | EventKind::CallExit
+            | EventKind::BlockIssue
+            | EventKind::BlockComplete
+            | EventKind::FileCall => {}
         }
         concerns.then_some(event)
     }

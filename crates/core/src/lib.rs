@@ -14,6 +14,7 @@ mod errors;
 mod events;
 mod extract;
 mod hypervisor;
+mod iopath;
 mod overheads;
 mod owner;
 mod sched_design;
@@ -37,6 +38,8 @@ mod _core {
     #[pymodule_export]
     use crate::hypervisor::hypervisor_signature;
     #[pymodule_export]
+    use crate::iopath::split_requests;
+    #[pymodule_export]
     use crate::overheads::measure_overheads;
     #[pymodule_export]
     use crate::owner::{owner_fate, owner_of};
@@ -56,6 +59,7 @@ mod _core {
         crate::schedulability::add_names(module)?;
         crate::overheads::add_names(module)?;
         crate::extract::add_names(module)?;
+        crate::iopath::add_names(module)?;
         module.add("EVENT_KINDS", PyTuple::new(module.py(), EventKind::NAMES)?)
     }
 }

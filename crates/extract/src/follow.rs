@@ -202,9 +202,9 @@ impl Follower<'_> {
                     self.threads[place].timer = Some((columns.value[row], timer == Timer::OfCall));
                 }
             }
-            EventKind::CallEntry | EventKind::CallExit => {
+            EventKind::CallEntry | EventKind::CallExit | EventKind::FileCall => {
                 if let Some(place) = ours {
-                    self.call(place, kind == EventKind::CallEntry, cpu, time);
+                    self.call(place, kind != EventKind::CallExit, cpu, time);
                 }
             }
             _ => {}

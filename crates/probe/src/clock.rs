@@ -205,6 +205,16 @@ impl TscRate {
         cycles as f64 * 1e9 / self.hz
     }
 
+    /// The same in whole nanoseconds, for a timer: not longer.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "durations are positive and below 2^53 cycles"
+    )]
+    pub fn whole_ns(&self, cycles: u64) -> u64 {
+        self.to_ns(cycles) as u64
+    }
+
     /// Nanoseconds as cycles.
     #[expect(
         clippy::cast_possible_truncation,

@@ -76,6 +76,14 @@ pub enum TrialError {
         /// Those that are measured.
         cpus: Vec<u32>,
     },
+    #[error("{target} {trouble}")]
+    Target {
+        /// A disk, a file, or a peer.
+        target: String,
+        /// As it follows the name in a sentence.
+        trouble: String,
+        hint: Option<String>,
+    },
     #[error("CLOCK_MONOTONIC cannot be brought to the time-stamp counter: one of the two did not go on")]
     NoConversion,
     #[error("the probe's threads cannot be started: {0}")]
@@ -109,6 +117,7 @@ impl TrialError {
             }
             Self::Priorities { tasks, .. } => Some(format!("use a priority of at least {tasks}, or fewer tasks")),
             Self::Admission { hint, .. } => Some(hint.clone()),
+            Self::Target { hint, .. } => hint.clone(),
             Self::NoOtherCpu { .. } => {
                 Some("give the machine another CPU, or have tasks released by timers of their own".to_owned())
             }

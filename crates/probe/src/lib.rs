@@ -10,10 +10,12 @@
 
 pub mod clock;
 mod contend;
+pub mod disk;
 mod error;
 mod evidence;
 pub mod facts;
 mod findings;
+mod further;
 pub mod guest_exit;
 pub mod injection;
 pub mod keeping;
@@ -21,6 +23,7 @@ mod kernel_notes;
 pub mod load;
 mod measuring;
 mod needs;
+pub mod net;
 pub mod observer;
 mod place_watch;
 pub mod preflight;
@@ -31,6 +34,7 @@ pub mod quota;
 pub mod recorder;
 mod registry;
 mod request;
+mod requests;
 mod rows;
 mod rtload;
 mod run;

@@ -34,7 +34,7 @@ pub fn measure(trial: &Trial, probe: &dyn Probe, ready: &Sender<()>) -> Result<F
     let before = KernelCounts::of_this_thread();
     trial.running.threads.enter(probe.role_of_caller());
     let stage = Stage { trial, cpus, layout: probe.layout(), clock: probe.clock(), ready };
-    let Measured { mut begun, floor_units, rows, rtload, mut counters, finding } = probe.measure(&stage)?;
+    let Measured { mut begun, floor_units, rows, rtload, mut counters, findings } = probe.measure(&stage)?;
     trial.running.end();
     let end = clock::read_clocks();
     let stolen_ns = steal::stolen_ns(cpus).zip(begun.stolen_ns);
@@ -49,7 +49,7 @@ pub fn measure(trial: &Trial, probe: &dyn Probe, ready: &Sender<()>) -> Result<F
     }
     // What follows (sending samples) must not run at real-time priority.
     let _ = scheduling::leave_fifo();
-    let findings = refused.into_iter().chain(finding).chain(begun.finding.take()).collect();
+    let findings = refused.into_iter().chain(findings).chain(begun.finding.take()).collect();
     Ok(Finished { begun, end, floor_units, rows, rtload, placement, counters, findings })
 }
 

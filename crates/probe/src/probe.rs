@@ -86,13 +86,20 @@ pub struct Measured {
     /// What was counted besides the samples.
     pub counters: BTreeMap<String, u64>,
     /// What a reader must know.
-    pub finding: Option<Finding>,
+    pub findings: Vec<Finding>,
 }
 
 impl Measured {
     /// Samples, and nothing else to tell of them.
     pub fn new(begun: Begun) -> Self {
-        Self { begun, floor_units: None, rows: Rows::None, rtload: None, counters: BTreeMap::new(), finding: None }
+        Self {
+            begun,
+            floor_units: None,
+            rows: Rows::None,
+            rtload: None,
+            counters: BTreeMap::new(),
+            findings: Vec::new(),
+        }
     }
 
     /// With these counts, by name.

@@ -12,5 +12,7 @@ pub fn find(request: &Request) -> &dyn Probe {
         Request::Wakeup(wakeup) => wakeup,
         Request::Contend(contend) => contend,
         Request::Rtload(rtload) => rtload,
+        Request::Disk(disk) => disk,
+        Request::Net(net) => net,
     }
 }

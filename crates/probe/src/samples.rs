@@ -40,6 +40,8 @@ impl Cells {
 pub struct Rows32 {
     pub gaps: Option<Vec<u32>>,
     pub durations: Vec<u32>,
+    /// What there is besides, a column each.
+    pub further: Vec<Vec<u32>>,
 }
 
 /// The samples of a trial that is over.
@@ -47,11 +49,14 @@ pub struct Samples {
     pub(crate) cells: Cells,
     pub(crate) durations: FrozenArray,
     pub(crate) gaps: Option<FrozenArray>,
+    pub(crate) further: Vec<FrozenArray>,
     pub(crate) count: usize,
     /// (index, true duration) of the samples that hold [`crate::recorder::SATURATED`].
     pub saturated: Vec<(u64, u64)>,
     /// (index, true gap) of the gaps that hold [`crate::recorder::SATURATED`].
     pub saturated_gaps: Vec<(u64, u64)>,
+    /// (index, true value) of each further column's cells that hold it.
+    pub saturated_further: Vec<Entries>,
     /// (index, units): before this sample nobody watched for so long, while samples were taken away.
     pub pauses: Vec<(u64, u64)>,
     /// Saturated values whose true value could not be kept.
@@ -70,7 +75,8 @@ impl Samples {
             let cells = array.as_slice();
             self.cells.stretches(rows.clone()).flat_map(|stretch| cells[stretch].iter().copied()).collect()
         };
-        Rows32 { gaps: self.gaps.as_ref().map(read), durations: read(&self.durations) }
+        let further = self.further.iter().map(read).collect();
+        Rows32 { gaps: self.gaps.as_ref().map(read), durations: read(&self.durations), further }
     }
 
     /// How long each sample took, in the trial's units, where all of them were kept.

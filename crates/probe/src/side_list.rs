@@ -2,8 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+/// Stands in a sample's place when its value does not fit 32 bits; the true value is in the side list.
+pub const SATURATED: u32 = u32::MAX;
+
 /// Three days of nothing but stalls of a second, in 4 MiB: a trial that sends its samples away may last for years.
 const MOST_ENTRIES: usize = 1 << 18;
+
+/// Six seconds of stalls at ten thousand requests a second, in 1 MiB.
+const REQUEST_ENTRIES: usize = 1 << 16;
 
 /// For a counter that jumps.
 const A_FEW: usize = 64;
@@ -22,6 +28,12 @@ impl SideList {
     pub fn for_duration(duration_ns: u64) -> Self {
         let seconds = usize::try_from(duration_ns / 1_000_000_000).unwrap_or(usize::MAX);
         Self::new(seconds.saturating_add(A_FEW).min(MOST_ENTRIES))
+    }
+
+    /// Of requests that overlap, many of which one stall holds; of so many that memory is made for at a time.
+    pub fn for_requests(samples: usize, duration_ns: u64) -> Self {
+        let of_duration = Self::for_duration(duration_ns).entries.len();
+        Self::new(of_duration.max(samples.min(REQUEST_ENTRIES)))
     }
 
     /// Of what is never long.

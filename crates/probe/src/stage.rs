@@ -9,9 +9,11 @@ use stealtime_wire::{ClockReading, Finding, Layout};
 
 use crate::clock::{self, SampleClock};
 use crate::error::TrialError;
+use crate::further::FurtherColumns;
 use crate::keeping::{Keeping, MOST_BYTES};
 use crate::recorder::Recorder;
 use crate::running::Opening;
+use crate::side_list::SideList;
 use crate::threshold::Threshold;
 use crate::trial::Trial;
 use crate::{findings, scheduling, steal, sys};
@@ -95,8 +97,9 @@ impl Stage<'_> {
 
     fn allocate(&self, most_samples: u64) -> Result<Recorder, TrialError> {
         let (request, running) = (self.trial.request, self.trial.running);
-        let with_gaps = self.layout == Some(Layout::Gapped);
-        let bytes_each = size_of::<u32>() as u64 * (1 + u64::from(with_gaps));
+        let with_gaps = self.layout.is_some_and(Layout::has_gaps);
+        let further = self.layout.map_or(0, |layout| layout.further_columns().len());
+        let bytes_each = size_of::<u32>() as u64 * (1 + u64::from(with_gaps) + further as u64);
         let room = stealtime_memory::room(Path::new("/"));
         let memory_samples = room.as_ref().map_or(u64::MAX, |room| room.bytes) / MEMORY_SHARE_DIVISOR / bytes_each;
         let limit = || room.as_ref().map_or_else(|| "nothing".to_owned(), |room| room.limit.clone());
@@ -104,13 +107,11 @@ impl Stage<'_> {
         let taker = running
             .taker()
             .filter(|taker| self.layout.is_some() && (request.duration_ns > taker.every_ns || wanted > memory_samples));
-        let make =
-            |wanted: u64| {
-                let samples = usize::try_from(wanted.max(1)).unwrap_or(usize::MAX);
-                let bytes = wanted.saturating_mul(bytes_each);
-                Recorder::new(samples, with_gaps, request.duration_ns, self.clock)
-                    .map_err(|source| TrialError::Memory { samples, bytes, source })
-            };
+        let make = |wanted: u64| {
+            let samples = usize::try_from(wanted.max(1)).unwrap_or(usize::MAX);
+            let bytes = wanted.saturating_mul(bytes_each);
+            self.recorder(samples).map_err(|source| TrialError::Memory { samples, bytes, source })
+        };
         let Some(taker) = taker else {
             return match whole(request.max_samples, most_samples, memory_samples) {
                 Whole::Fits(samples) => make(samples),
@@ -142,6 +143,17 @@ impl Stage<'_> {
         let is_periodic = matches!(self.layout, Some(Layout::Periodic { .. }));
         let limit = request.max_samples.unwrap_or(u64::MAX).min(if is_periodic { most_samples } else { u64::MAX });
         Ok(make(capacity)?.kept(keeping, usize::try_from(limit).unwrap_or(usize::MAX), Arc::clone(taker)))
+    }
+
+    fn recorder(&self, samples: usize) -> io::Result<Recorder> {
+        let duration_ns = self.trial.request.duration_ns;
+        let layout = self.layout.unwrap_or(Layout::Tiled);
+        let recorder = Recorder::new(samples, layout.has_gaps(), duration_ns, self.clock)?;
+        if !layout.overlaps() {
+            return Ok(recorder);
+        }
+        let further = FurtherColumns::new(layout.further_columns().len(), samples, duration_ns)?;
+        Ok(recorder.with(further, SideList::for_requests(samples, duration_ns)))
     }
 
     fn units(&self, ns: u64) -> u64 {

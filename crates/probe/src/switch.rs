@@ -117,7 +117,7 @@ impl Probe for Switch {
         })?;
         stage.trial.running.threads.extend(turned.members);
         let counts = turned.counts;
-        let measured = Measured { finding: not_confirmed(&counts), ..Measured::new(begun) };
+        let measured = Measured { findings: not_confirmed(&counts).into_iter().collect(), ..Measured::new(begun) };
         Ok(measured.with_counters([
             ("turns", counts.turns),
             ("warm_up_turns", counts.warm_up),

@@ -20,7 +20,7 @@ pub struct Placed {
     pub index: u64,
     /// How long nobody watched before it; that is over when its gap begins.
     pub pause: u64,
-    /// Between the pause and its start.
+    /// Between the pause and its start, or its end where samples overlap.
     pub gap: u64,
     pub start: u64,
     pub duration: u64,
@@ -56,11 +56,13 @@ impl TimeLine {
             let pause = pauses.next_if(|(at, _)| *at == index).map_or(0, |&(_, units)| units);
             let gap = rows.gaps.as_ref().map_or(0, |gaps| true_value(&self.saturated_gaps, index, gaps[position]));
             let duration = true_value(&self.saturated, index, row);
-            let start = elapsed + pause + gap;
+            let begin = elapsed + pause + gap;
+            let start = if self.layout.overlaps() { begin.saturating_sub(duration) } else { begin };
             visit(Placed { index, pause, gap, start, duration });
             elapsed = match self.layout {
                 Layout::Periodic { interval } => start + interval,
                 Layout::Tiled | Layout::Gapped => start.saturating_add(duration),
+                Layout::Transfers | Layout::Echoes => begin,
             };
         }
         elapsed
@@ -87,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_pause_moves_what_comes_after_it_and_true_values_count() {
-        let rows = Rows32 { gaps: None, durations: vec![10, SATURATED, 30] };
+        let rows = Rows32 { durations: vec![10, SATURATED, 30], ..Rows32::default() };
         let long = 1 << 40;
         let (seen, end) = placed(Layout::Tiled, &rows, 5, 100);
         assert_eq!(seen, [(100, 10), (180, long), (180 + long + 3, 30)]);
@@ -96,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_gap_comes_after_the_pause() {
-        let rows = Rows32 { gaps: Some(vec![SATURATED, 2]), durations: vec![10, 20] };
+        let rows = Rows32 { gaps: Some(vec![SATURATED, 2]), durations: vec![10, 20], further: Vec::new() };
         let (seen, end) = placed(Layout::Gapped, &rows, 5, 0);
         assert_eq!(seen[0], (1 << 33, 10));
         assert_eq!(seen[1].0, (1 << 33) + 10 + 70 + 2);
@@ -105,9 +107,19 @@ mod tests {
 
     #[test]
     fn periods_go_on_after_a_pause() {
-        let rows = Rows32 { gaps: None, durations: vec![1, 2, 3] };
+        let rows = Rows32 { durations: vec![1, 2, 3], ..Rows32::default() };
         let (seen, end) = placed(Layout::Periodic { interval: 1_000 }, &rows, 5, 5_009);
         assert_eq!(seen.iter().map(|one| one.0).collect::<Vec<_>>(), [5_009, 6_079, 7_082]);
         assert_eq!(end, 8_082);
+    }
+
+    #[test]
+    fn requests_that_overlap_follow_each_other_by_their_ends() {
+        let rows = Rows32 { gaps: Some(vec![100, 10, 5]), durations: vec![90, 95, 3], further: Vec::new() };
+        let line = TimeLine::new(Layout::Transfers, Vec::new(), Vec::new(), vec![(2, 50)]);
+        let mut seen = Vec::new();
+        let end = line.walk(0, 0, &rows, |one| seen.push((one.start, one.duration)));
+        assert_eq!(seen, [(10, 90), (15, 95), (162, 3)]);
+        assert_eq!(end, 165);
     }
 }

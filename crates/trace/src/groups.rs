@@ -25,6 +25,7 @@ pub fn extra_name(group: ExtraGroup) -> &'static str {
         ExtraGroup::Scheduler => "scheduler",
         ExtraGroup::TimerStarts => "timer_starts",
         ExtraGroup::Calls => "calls",
+        ExtraGroup::Block => "block",
     }
 }
 
@@ -141,6 +142,7 @@ fn groups(instance: &Instance, request: &TraceRequest) -> Vec<(&'static str, Res
             ExtraGroup::Scheduler => vec![Event::all("bpf_trace", scheduler::EVENT)],
             ExtraGroup::TimerStarts => vec![Event::all("timer", "hrtimer_start")],
             ExtraGroup::Calls => ["sys_enter", "sys_exit"].map(|name| Event::all("raw_syscalls", name)).into(),
+            ExtraGroup::Block => ["block_rq_issue", "block_rq_complete"].map(|name| Event::all("block", name)).into(),
         };
         groups.push((extra_name(group), Ok(events)));
     }

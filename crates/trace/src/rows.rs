@@ -15,6 +15,10 @@ const STATE_MASK: i64 = 0xff;
 /// `ptrace` on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`).
 const PTRACE: i64 = 101;
 
+/// `pread64`, `pwrite64`, `preadv`, `pwritev`, `preadv2`, `pwritev2` (the same table): the fourth argument is where in
+/// the file.
+const POSITIONED: [i64; 6] = [17, 18, 295, 296, 327, 328];
+
 /// `PTRACE_ARCH_PRCTL` (arch/x86/include/uapi/asm/ptrace-abi.h).
 const PTRACE_ARCH_PRCTL: u64 = 30;
 
@@ -44,6 +48,7 @@ enum Layout {
     TimerExit { timer: Field },
     TimerStart { expiry: Field, function: Field },
     Told { text: Field },
+    Block { kind: Kind, sector: Field, sectors: Field },
 }
 
 /// The events that a recording understands, by their ids.
@@ -192,6 +197,11 @@ impl EventTable {
                 row.value = expiry.number(event)?;
                 row.name = symbol(&mut self.vocabulary, &mut self.handlers, function.number(event)?);
             }
+            Layout::Block { kind, sector, sectors } => {
+                row.kind = *kind;
+                row.value = sector.number(event)?;
+                row.other = thread(sectors.number(event)?);
+            }
             Layout::Told { text } => row.kind = scheduler::kind_of(text.far_text(event)?)?,
         }
         Some(row)
@@ -243,6 +253,11 @@ fn layout_of(event: &str, format: &EventFormat) -> Result<Layout, String> {
         "hrtimer_expire_exit" => Layout::TimerExit { timer: field("hrtimer")? },
         // Without slack: what was asked for.
         "hrtimer_start" => Layout::TimerStart { expiry: field("softexpires")?, function: field("function")? },
+        "block_rq_issue" | "block_rq_complete" => Layout::Block {
+            kind: if event == "block_rq_issue" { Kind::BlockIssue } else { Kind::BlockComplete },
+            sector: field("sector")?,
+            sectors: field("nr_sector")?,
+        },
         scheduler::EVENT => Layout::Told { text: field("bpf_string")? },
         _ if stem != event && format.field("vector").is_some() => Layout::Vector {
             kind: if is_entry { Kind::VectorEntry } else { Kind::VectorExit },
@@ -256,10 +271,14 @@ fn layout_of(event: &str, format: &EventFormat) -> Result<Layout, String> {
 /// The entry to a system call; of `ptrace` only what a User-Mode Linux kernel says of whom it runs.
 fn call(row: Row, event: &[u8], number: Field, arguments: Field) -> Option<Row> {
     let value = number.number(event)?;
+    let argument = |index| arguments.word(event, index);
+    if POSITIONED.contains(&value) {
+        let other = thread(argument(0)?.cast_signed());
+        return Some(Row { kind: Kind::FileCall, value: argument(3)?.cast_signed(), other, ..row });
+    }
     if value != PTRACE {
         return Some(Row { kind: Kind::CallEntry, value, ..row });
     }
-    let argument = |index| arguments.word(event, index);
     if (argument(0)?, argument(3)?) != (PTRACE_ARCH_PRCTL, ARCH_SET_FS) {
         return None;
     }

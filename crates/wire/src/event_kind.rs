@@ -60,6 +60,12 @@ event_kinds! {
     /// A thread begins a system call.
     CallEntry "call_entry"
     CallExit "call_exit"
+    /// The block layer hands a request to the driver of its disk.
+    BlockIssue "block_issue"
+    /// The driver has told that a request is done.
+    BlockComplete "block_complete"
+    /// A thread begins a system call that reads or writes at a place of a file.
+    FileCall "file_call"
 }
 
 impl EventKind {

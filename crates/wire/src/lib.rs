@@ -10,10 +10,12 @@
 //! frames that the tests of both sides read.
 
 pub mod clock_reading;
+pub mod devices;
 pub mod event_kind;
 pub mod finding;
 pub mod frame;
 pub mod injection;
+pub mod layout;
 pub mod load;
 pub mod message;
 pub mod probe;
@@ -23,15 +25,16 @@ pub mod rtload;
 pub mod trace_columns;
 
 pub use clock_reading::ClockReading;
+pub use devices::{Disk, DiskEngine, DiskOperation, DiskOrder, DiskTarget, Net, NetTransport};
 pub use event_kind::EventKind;
 pub use finding::{Finding, FindingLevel};
 pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, encode_frame};
 pub use injection::{GuestExit, Injection};
+pub use layout::Layout;
 pub use load::{Load, LoadOutcome, LoadRequest, WorkUnit};
 pub use message::{
-    ClockCheck, ClockRecord, ExtraGroup, Facts, FromAgent, Layout, MachineThread, OnThreshold, Progress, Reading,
-    StreamName, ThreadPlacement, ThreadRole, ThresholdHit, ToAgent, TraceRequest, TracingOutcome, TrialOutcome,
-    TrialRequest,
+    ClockCheck, ClockRecord, ExtraGroup, Facts, FromAgent, MachineThread, OnThreshold, Progress, Reading, StreamName,
+    ThreadPlacement, ThreadRole, ThresholdHit, ToAgent, TraceRequest, TracingOutcome, TrialOutcome, TrialRequest,
 };
 pub use probe::{Contend, Probe, Switch, Tick, Wakeup};
 pub use program::{ProgramThread, Reservation};

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::clock_reading::ClockReading;
 use crate::finding::{Finding, FindingLevel};
 use crate::injection::Injection;
+use crate::layout::Layout;
 use crate::load::{LoadOutcome, LoadRequest};
 use crate::probe::Probe;
 use crate::program::ProgramThread;
@@ -314,6 +315,8 @@ pub enum ExtraGroup {
     TimerStarts,
     /// Entry to and exit from system calls.
     Calls,
+    /// Requests to disks, as the block layer hands them to drivers and gets them back.
+    Block,
 }
 
 /// What came of a recording, besides its table.
@@ -349,21 +352,6 @@ pub struct Progress {
     pub samples: u64,
     /// The longest so far.
     pub max_ns: f64,
-}
-
-/// How the rows of the table `samples` lie in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Layout {
-    /// Column `duration`: each sample starts where the one before ended.
-    Tiled,
-    /// Columns `gap`, `duration`: each sample starts `gap` after the one before ended.
-    Gapped,
-    /// Column `duration`: sample `i` starts at `i * interval` units.
-    Periodic {
-        /// In the units of the column.
-        interval: u64,
-    },
 }
 
 /// The clock of a trial's samples and the proof that it can be trusted.

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::devices::{Disk, Net};
 use crate::rtload::Rtload;
 
 /// The probes and their parameters.
@@ -14,6 +15,8 @@ pub enum Probe {
     Wakeup(Wakeup),
     Contend(Contend),
     Rtload(Rtload),
+    Disk(Disk),
+    Net(Net),
 }
 
 /// A busy loop back to back; what interrupts it shows as a longer turn.

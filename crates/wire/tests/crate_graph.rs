@@ -18,6 +18,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
     ("memory", &[]),
     ("analysis", &[]),
     ("attribution", &["wire"]),
+    ("iopath", &["wire"]),
     ("overheads", &["wire"]),
     ("extract", &["overheads", "wire"]),
     // What judges it shares no line with it; its tests alone use both.
@@ -29,7 +30,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
     ("console", &["wire"]),
     ("witness", &["console", "media", "memory", "probe", "wire"]),
     ("agent", &["analysis", "attribution", "console", "features", "media", "probe", "trace", "wire", "witness"]),
-    ("core", &["analysis", "attribution", "extract", "features", "overheads", "owner", "schedulability", "wire"]),
+    ("core", &["analysis", "attribution", "extract", "features", "iopath", "overheads", "owner", "schedulability", "wire"]),
     ("pagetrack", &[]),
     ("fpstate", &[]),
     ("sippsockets", &[]),

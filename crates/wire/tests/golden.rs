@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stealtime_wire::{
-    ClockCheck, ClockConversion, ClockReading, ClockRecord, Contend, DrawnTaskSet, ExtraGroup, Facts, Finding,
-    FindingLevel, FrameDecoder, FrameKind, FromAgent, GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest,
-    MachineThread, OnThreshold, PROTOCOL_VERSION, Probe, ProgramThread, Progress, Reading, RealTimeLimit,
-    RealTimeLimitKind, RealTimePolicy, RealTimeTask, RealTimeTaskOutcome, Reservation, Rtload, RtloadOutcome,
-    StreamName, Switch, ThreadPlacement, ThreadRole, ThresholdHit, Tick, ToAgent, TraceRequest, TracingOutcome,
-    TrialOutcome, TrialRequest, Wakeup, WorkUnit, encode_frame,
+    ClockCheck, ClockConversion, ClockReading, ClockRecord, Contend, Disk, DiskEngine, DiskOperation, DiskOrder,
+    DiskTarget, DrawnTaskSet, ExtraGroup, Facts, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent, GuestExit,
+    Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, Net, NetTransport, OnThreshold, PROTOCOL_VERSION,
+    Probe, ProgramThread, Progress, Reading, RealTimeLimit, RealTimeLimitKind, RealTimePolicy, RealTimeTask,
+    RealTimeTaskOutcome, Reservation, Rtload, RtloadOutcome, StreamName, Switch, ThreadPlacement, ThreadRole,
+    ThresholdHit, Tick, ToAgent, TraceRequest, TracingOutcome, TrialOutcome, TrialRequest, Wakeup, WorkUnit,
+    encode_frame,
 };
 
 fn folder() -> PathBuf {
@@ -90,6 +91,50 @@ fn program_thread() -> ProgramThread {
         reservation: Some(Reservation { runtime_ns: 500_000, deadline_ns: 4_000_000, period_ns: 5_000_000 }),
         cpus: vec![0, 1],
         ran_ns: Some(1_234_567),
+    }
+}
+
+fn disk() -> Disk {
+    Disk {
+        target: DiskTarget::Given { path: "/dev/vdb".to_owned(), overwrite: true },
+        operation: DiskOperation::Write,
+        order: DiskOrder::Sequential,
+        block_bytes: 4096,
+        depth: 32,
+        interval_ns: None,
+        span_bytes: Some(1 << 30),
+        seed: 7,
+        engine: Some(DiskEngine::Aio),
+    }
+}
+
+fn scratch_disk() -> Disk {
+    let target = DiskTarget::Scratch { folder: "/var/tmp".to_owned(), bytes: 256 << 20 };
+    let order = DiskOrder::Random;
+    Disk {
+        target,
+        operation: DiskOperation::Read,
+        order,
+        interval_ns: Some(1_000_000),
+        span_bytes: None,
+        engine: None,
+        ..disk()
+    }
+}
+
+fn marked_disk() -> Disk {
+    let engine = Some(DiskEngine::IoUring);
+    Disk { target: DiskTarget::Marked { path: None, device: Some("virtio-blk".to_owned()) }, engine, ..disk() }
+}
+
+fn net() -> Net {
+    Net {
+        peer: "192.0.2.1:7007".to_owned(),
+        transport: NetTransport::Udp,
+        message_bytes: 64,
+        depth: 64,
+        interval_ns: Some(1_000_000),
+        patience_ns: 1_000_000_000,
     }
 }
 
@@ -216,6 +261,10 @@ fn to_agent() -> Vec<(&'static str, ToAgent)> {
         ("run_trial_switch", ToAgent::RunTrial(Box::new(switch))),
         ("run_trial_wakeup", ToAgent::RunTrial(Box::new(wakeup))),
         ("run_trial_contend", ToAgent::RunTrial(Box::new(contend))),
+        ("run_trial_disk", ToAgent::RunTrial(Box::new(request(Probe::Disk(disk()), None)))),
+        ("run_trial_disk_scratch", ToAgent::RunTrial(Box::new(request(Probe::Disk(scratch_disk()), None)))),
+        ("run_trial_disk_marked", ToAgent::RunTrial(Box::new(request(Probe::Disk(marked_disk()), None)))),
+        ("run_trial_net", ToAgent::RunTrial(Box::new(request(Probe::Net(net()), None)))),
         ("run_trial_rtload", ToAgent::RunTrial(Box::new(rtload))),
         ("run_trial_rtload_deadline", ToAgent::RunTrial(Box::new(request(Probe::Rtload(deadline), None)))),
         ("start_tracing", ToAgent::StartTracing { trial: 7, tracing: trace_request() }),

@@ -13,6 +13,7 @@ from stealtime.campaigns.loops import choose_loop
 from stealtime.campaigns.planned import PlannedBoot, PlannedCell
 from stealtime.campaigns.planner import Plan
 from stealtime.campaigns.provenance import refuse_other_machine
+from stealtime.campaigns.registry import parameters_of
 from stealtime.campaigns.trial import Around, TrialSettings, is_alive, measure
 from stealtime.campaigns.trial_setup import set_up_trials
 from stealtime.lab.host import LocalHost
@@ -91,7 +92,7 @@ class LocalExecutor:
                 yield booted
             return
         platform = self.platforms[boot.platform]
-        request = self._request(placement, folder)
+        request = _with_devices(self._request(placement, folder), boot.cells)
         async with (
             set_up_trials(self.host, placement, platform, request, boot.cells) as setup,
             platform.boot(request) as machine,
@@ -136,6 +137,12 @@ class LocalExecutor:
             injection=campaign.injection,
             on_threshold=campaign.on_threshold,
         )
+
+
+def _with_devices(request: MachineRequest, cells: Sequence[PlannedCell]) -> MachineRequest:
+    """Ask for all devices that the cells of a boot measure, so that one boot does for all of them."""
+    devices = dict.fromkeys(device for cell in cells for device in parameters_of(cell.cell).devices)
+    return replace(request, devices=tuple(devices), is_emulator_traced=any(cell.cell.traced for cell in cells))
 
 
 @dataclass

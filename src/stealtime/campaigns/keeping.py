@@ -6,7 +6,6 @@ from stealtime.campaigns.estimate import lasts_s
 from stealtime.campaigns.intention import Intention
 from stealtime.campaigns.probe import Probe
 from stealtime.campaigns.registry import probes
-from stealtime.store.durations import DURATIONS
 from stealtime.vocabulary.quantities import approximate_duration
 
 LONG_S = 600.0
@@ -30,7 +29,7 @@ def _lost(probe: Probe) -> str | None:
     """Say what an early end costs; None where parts are stored meanwhile."""
     if probe.driver is not None:
         return "and nothing of it is kept if it is interrupted or fails before it is over"
-    if probe.result is not DURATIONS:
+    if not probe.result.comes_in_parts:
         return (
             "and is not stored in parts: an interruption keeps what it has measured, but nothing is left of it if its "
             "machine, the link to it or this program dies"

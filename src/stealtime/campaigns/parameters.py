@@ -10,6 +10,7 @@ from stealtime.vocabulary.readings import Model
 from stealtime.wire.message import ProbeRequest
 
 if TYPE_CHECKING:
+    from stealtime.lab.platforms.device_models import DeviceChoice
     from stealtime.lab.platforms.traits import PlatformTraits
 
 
@@ -84,6 +85,10 @@ class Parameters(Model):
     def set_up_s(self) -> float:
         """How long that takes, in the first cell that wants it, where no run on this host tells."""
         return 0.0
+    def devices(self) -> "tuple[DeviceChoice, ...]":
+        """What devices the machine must have beside its own. A platform that has none of that model (its traits tell)
+        has no such cell."""
+        return ()
 
     @property
     def memory_bytes(self) -> int:

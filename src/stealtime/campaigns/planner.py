@@ -223,6 +223,8 @@ def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) ->
         for own in cells.parameter_sets():
             if driver is not None and not _suits(platform, campaign.scenario(scenario), own):
                 continue
+            if any(one.model.name not in traits_of(platform).device_models for one in own.devices):
+                continue
             variants = [tracing == "on"]
             if tracing == "both":
                 # Whichever of a pair comes second finds warmer caches: the order alternates, also between repetitions.

@@ -169,6 +169,9 @@ class Probe:
     """Its own threads, by the beginning of their names, whose switches among each other are no events to trace."""
     extra_trace_groups: tuple[ExtraGroup, ...] = ()
     """Events that a trace of the machine's kernel records for it beside the usual ones."""
+    extra_host_trace_groups: tuple[ExtraGroup, ...] = ()
+    """Events that a trace of the host records for it beside the usual ones, of the machine's own threads alone: the
+    other threads of the host are then seen where they take a CPU from these."""
     follows_user_mode_linux: bool = True
     """Whether the host's trace follows the threads of a User-Mode Linux guest: not where each sample is an event."""
 

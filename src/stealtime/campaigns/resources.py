@@ -6,7 +6,6 @@ from stealtime.campaigns.registry import parameters_of, probes
 from stealtime.lab.memory import read_memory_room, refuse_machine_of
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.neighbour_load import refuse_too_much_memory
-from stealtime.store.durations import DURATIONS
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.quantities import approximate_size
 
@@ -60,7 +59,7 @@ def refuse_cells_without_room(intention: Intention) -> list[str]:
 def _needed_bytes(planned: PlannedCell, checkpoint_ns: int) -> int:
     """Give what a trial works on, and its memory of samples where their number is given and they are not taken away."""
     probe = probes()[planned.cell.probe]
-    keeps_all = probe.result is DURATIONS and planned.duration_ns <= checkpoint_ns
+    keeps_all = probe.result.comes_in_parts and planned.duration_ns <= checkpoint_ns
     samples = planned.max_samples if keeps_all and planned.max_samples is not None else 0
     return parameters_of(planned.cell).memory_bytes + _BYTES_A_SAMPLE * samples
 

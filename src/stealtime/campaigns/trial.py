@@ -216,7 +216,7 @@ def _request(machine: Machine, setup: TrialSetup, cell: PlannedCell, number: int
         duration_ns=cell.duration_ns,
         max_samples=cell.max_samples,
         # Rows of other kinds come at the end of a trial.
-        checkpoint_ns=settings.checkpoint_ns if probe.result is DURATIONS else None,
+        checkpoint_ns=settings.checkpoint_ns if probe.result.comes_in_parts else None,
         lift_rt_throttling=settings.lift_rt_throttling,
         injection=_injection(settings.injection),
         tracing=tracing,

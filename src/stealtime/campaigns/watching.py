@@ -117,7 +117,10 @@ async def _start_tracing(
         hidden_threads=probe.hidden_threads,
         user_mode_linux=_user_mode_linux(machine, probe),
         # Natively the host's kernel is the machine's.
-        extra_groups=list(probe.extra_trace_groups) if traits_of(machine.platform).is_native else [],
+        extra_groups=list(
+            probe.extra_trace_groups if traits_of(machine.platform).is_native else probe.extra_host_trace_groups
+        ),
+        processes=_own_processes(machine, probe),
         keep_bytes_per_cpu=kept_bytes(asked.on_threshold),
     )
     await setup.tracer.start(asked.trial, request)
@@ -178,6 +181,13 @@ def _user_mode_linux(machine: Machine, probe: Probe) -> list[int]:
     """Give the threads by which the host sees into a guest."""
     is_followed = traits_of(machine.platform).is_seen_from_host and probe.follows_user_mode_linux
     return kernel_threads(machine.threads()) if is_followed else []
+
+
+def _own_processes(machine: Machine, probe: Probe) -> list[int]:
+    """Give the threads of a guest's emulator, where the trace follows these alone; none means that it follows all."""
+    if not probe.extra_host_trace_groups or not traits_of(machine.platform).is_guest:
+        return []
+    return [thread.tid for thread in machine.threads()]
 
 
 async def _stop_neighbours(

@@ -221,5 +221,5 @@ def _notes(watched: "Watched") -> list[str]:
 def _unlisted(watched: "Watched") -> int:
     """Count threads that made system calls and were in no list: calls are only recorded of the program's own."""
     events = watched.events
-    calls = events["kind"] == _core.EVENT_KINDS.index("call_entry")
+    calls = np.isin(events["kind"], [_core.EVENT_KINDS.index(kind) for kind in ("call_entry", "file_call")])
     return len(set(np.unique(events["thread"][calls]).tolist()) - set(watched.threads))

@@ -64,5 +64,9 @@ def _write_events(streams: Streams, target: Path, record: "TrialRecord") -> None
 
 
 DURATIONS = ResultKind(
-    name="durations", make=_make, tables={SAMPLES: _write_samples, EVENTS: _write_events}, needs=("samples",)
+    name="durations",
+    make=_make,
+    tables={SAMPLES: _write_samples, EVENTS: _write_events},
+    needs=("samples",),
+    comes_in_parts=True,
 )

@@ -27,3 +27,5 @@ class ResultKind:
     tables: Mapping[str, TableWriter]
     needs: tuple[StreamName, ...] = ()
     """The streams without which a trial is not whole."""
+    comes_in_parts: bool = False
+    """Whether the agent sends it in parts while a long trial goes on."""

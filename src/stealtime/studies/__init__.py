@@ -2,6 +2,7 @@
 
 BUILTIN = (
     "stealtime.studies.latency.study",
+    "stealtime.studies.devices.study",
     "stealtime.studies.protection.study",
     "stealtime.studies.realtime.study",
     "stealtime.studies.stretch.study",

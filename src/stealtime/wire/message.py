@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter
 from stealtime.vocabulary.clocks import ClockReading, ClockRecord
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Facts, Model, Unsigned
+from stealtime.wire.devices import DiskProbe, NetProbe
 from stealtime.wire.load import LoadDone, LoadStarted, StartLoad, StopLoad
 from stealtime.wire.program import ListThreads, ProgramStarted, StartProgram, ThreadsListed
 from stealtime.wire.rtload import RtloadOutcome, RtloadProbe
@@ -156,7 +157,8 @@ class ContendProbe(Model):
 
 
 ProbeRequest = Annotated[
-    TickProbe | SwitchProbe | WakeupProbe | ContendProbe | RtloadProbe, Field(discriminator="name")
+    TickProbe | SwitchProbe | WakeupProbe | ContendProbe | RtloadProbe | DiskProbe | NetProbe,
+    Field(discriminator="name"),
 ]
 """The probes and their parameters."""
 
@@ -179,13 +181,14 @@ class Injection(Model):
     """What each theft begins with."""
 
 
-ExtraGroup = Literal["timers", "scheduler", "timer_starts", "calls"]
+ExtraGroup = Literal["timers", "scheduler", "timer_starts", "calls", "block"]
 """Groups of events that are recorded only where they are asked for, as each event costs time.
 
 - ``timers``: The callbacks of high-resolution timers.
 - ``scheduler``: Entry to and exit from the scheduler.
 - ``timer_starts``: The programming of high-resolution timers.
 - ``calls``: Entry to and exit from system calls.
+- ``block``: Requests to disks, as the block layer hands them to drivers and gets them back.
 """
 
 
@@ -256,7 +259,22 @@ class Periodic(Model):
     """In the units of the column."""
 
 
-Layout = Annotated[Tiled | Gapped | Periodic, Field(discriminator="name")]
+class Transfers(Model):
+    """Columns ``gap``, ``duration``, ``wait``, ``block``: requests that overlap, in the order in which they ended. Each
+    ended ``gap`` after the one before, the first after the start. It was due ``duration`` before that, and handed over
+    ``wait`` after it was due."""
+
+    name: Literal["transfers"] = "transfers"
+
+
+class Echoes(Model):
+    """As ``Transfers``, of messages: columns ``gap``, ``duration``, ``wait``, ``outward``, ``residence``,
+    ``answered``."""
+
+    name: Literal["echoes"] = "echoes"
+
+
+Layout = Annotated[Tiled | Gapped | Periodic | Transfers | Echoes, Field(discriminator="name")]
 """How the rows of the table ``samples`` lie in time."""
 
 

@@ -129,7 +129,7 @@ impl Probe for Contend {
             ("instructions", counted(|task| task.instructions)),
         ];
         measured.counters.extend(read.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        measured.finding = (done < planned).then(|| unfinished(done, planned));
+        measured.findings.extend((done < planned).then(|| unfinished(done, planned)));
         let readings = std::mem::take(&mut outcome.readings.rows);
         measured.rows = Rows::Iterations(table(outcome)?, readings);
         Ok(measured)

@@ -136,7 +136,7 @@ impl Probe for Rtload {
             ("overruns", sum(|task| task.overruns)),
             ("polluted_pages", done.polluted_pages),
         ]);
-        measured.finding = stage.trial.running.is_cancelled().then(cancelled);
+        measured.findings.extend(stage.trial.running.is_cancelled().then(cancelled));
         measured.rows = Rows::Jobs(done.jobs);
         measured.rtload = Some(done.outcome);
         Ok(measured)

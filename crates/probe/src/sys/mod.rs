@@ -1,16 +1,21 @@
 //! All that is `unsafe` in this crate: instructions, and system calls that the standard library lacks.
 
 mod affinity;
+mod aio;
 mod arithmetic;
 mod copying;
 mod counter_group;
 mod cpu_events;
 mod deadline;
+mod files;
 mod futex;
 mod mapping;
 mod perf_event;
 mod ring_threads;
+mod socket;
 mod thread_identity;
+mod transfer_buffers;
+mod uring;
 
 use std::arch::asm;
 use std::io;
@@ -18,15 +23,20 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use affinity::{Affinity, MOST_CPUS, affinity, set_affinity, set_affinity_of};
+pub use aio::Aio;
 pub use arithmetic::multiply_and_add;
 pub use copying::copy_lines;
 pub use counter_group::{CounterGroup, HardwareCounts};
 pub use cpu_events::{CpuEvents, Record};
 pub use deadline::{deadline_of, set_deadline};
+pub use files::{allocate, direct_alignment, free_bytes};
 pub use futex::{wait_while, wake_all};
 pub use mapping::{Mapping, ThreadUsage};
 pub use ring_threads::run_ring;
+pub use socket::wait_for_socket;
 pub use thread_identity::{set_thread_name, thread_name, thread_pointer};
+pub use transfer_buffers::{TransferBuffers, mixed, next_random};
+pub use uring::Uring;
 
 /// Reads the time-stamp counter after all earlier instructions have completed.
 ///
@@ -131,6 +141,13 @@ pub fn sleep_until_monotonic(until_ns: u64) -> bool {
     };
     // SAFETY: `until` is a valid timespec and an absolute sleep writes no remainder.
     unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const until, ptr::null_mut()) == 0 }
+}
+
+/// Has the calling thread's timers expire at their time: those of ordinary threads may be up to 50 us late by default
+/// (`PR_SET_TIMERSLACK`). Real-time threads have no such slack.
+pub fn have_exact_timers() {
+    // SAFETY: changes no memory; a kernel without it leaves things as they were.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
 /// The calling thread's id.

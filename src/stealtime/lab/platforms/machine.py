@@ -43,6 +43,7 @@ class BootedMachine:
     count_exits: Callable[[], Awaitable[CountersLook | Absent]] | Absent = field(repr=False)
     """Reads the hypervisor's counters; absent where there is no hypervisor that counts."""
     cpu_group: CpuGroup | None = None
+    emulator_trace: Path | None = None
     read_tsc_offset: Callable[[], Reading] | Absent = field(default=NO_TSC_OFFSET, repr=False)
     """Reads the offset of its counter; absent where nobody tells."""
 

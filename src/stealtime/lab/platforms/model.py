@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from stealtime.lab.platforms.affinity import HostThread
+from stealtime.lab.platforms.device_models import DeviceChoice
 from stealtime.lab.platforms.share import Share
 from stealtime.vocabulary.readings import STRICT, Absent, Facts, Reading
 from stealtime.wire.connection import AgentConnection
@@ -54,6 +55,10 @@ class MachineRequest:
     boot_timeout_s: float = 60.0
     silence_timeout_s: float | None = None
     """How long the console of a guest that tells all on it may stay empty; None for as long as it boots."""
+    devices: tuple[DeviceChoice, ...] = ()
+    """What it is to have beside the devices of its platform."""
+    is_emulator_traced: bool = False
+    """Whether its emulator writes down its own trace points of these devices."""
     lost_after_s: float | None = None
     """Over ssh: how long a host that answers nothing is waited for while it measures; None for as long as it takes."""
 
@@ -85,6 +90,8 @@ class Machine(Protocol):
     cpu_group: "CpuGroup | None"
     """Its CPU group, where it has a share."""
     serial_log: Path | None
+    emulator_trace: Path | None
+    """Where its emulator writes down what it does with its devices; None where it does not."""
     agent_facts: Facts
 
     def threads(self) -> list[HostThread]:

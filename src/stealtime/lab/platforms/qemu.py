@@ -6,7 +6,7 @@ import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from typing import BinaryIO, cast
 
@@ -15,6 +15,7 @@ from stealtime.lab.image.kernel import Kernel, find_kernel, is_cached
 from stealtime.lab.platforms import hyperv, kvm_counters, kvm_proof, kvm_tsc
 from stealtime.lab.platforms.affinity import list_threads, pin_thread
 from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.device_models import module_wishes
 from stealtime.lab.platforms.failure import MachineError, log_tail, read_tail
 from stealtime.lab.platforms.host_clock import host_tsc_khz
 from stealtime.lab.platforms.leftovers import clear_leftovers
@@ -30,9 +31,11 @@ from stealtime.lab.platforms.machine import (
 from stealtime.lab.platforms.model import Availability, Machine, MachineRequest
 from stealtime.lab.platforms.process import GuestProcess, guarded
 from stealtime.lab.platforms.qemu_arguments import QemuGuest, qemu_arguments
+from stealtime.lab.platforms.qemu_devices import DISK_FOLDER, back_devices, files_of, known_devices, refuse_lacking
 from stealtime.lab.platforms.qemu_flavour import QemuFlavour
 from stealtime.lab.platforms.qemu_monitor import QemuMonitor
 from stealtime.lab.platforms.qemu_program import cpu_properties, find_qemu, qemu_version
+from stealtime.lab.platforms.qemu_trace import TRACE_FILE, can_trace
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent
 from stealtime.wire.connection import READ_BYTES, AgentConnection
@@ -77,14 +80,21 @@ class QemuPlatform:
         version = qemu_version(program)
         # Fetching and unpacking a kernel takes seconds, the first time.
         kernel = await asyncio.to_thread(find_kernel, request.kernel)
-        initramfs = await asyncio.to_thread(pack_initramfs, find_agent(), self.flavour.modules, kernel)
+        refuse_lacking(request.devices, known_devices(program) if request.devices else (), program)
+        wishes = (*self.flavour.modules, *module_wishes(request.devices))
+        initramfs = await asyncio.to_thread(pack_initramfs, find_agent(), wishes, kernel)
         tsc_khz = await asyncio.to_thread(host_tsc_khz, find_agent()) if self.flavour.trusts_host_tsc else None
         hyperv_choice = await self._hyperv_choice(program, request)
         serial_log, emulator_log = request.folder / "serial.log", request.folder / "emulator.log"
+        traced = request.is_emulator_traced and request.devices and can_trace(program)
+        emulator_trace = request.folder / TRACE_FILE if traced else None
         async with AsyncExitStack() as resources:
             group = await resources.enter_async_context(own_cpu_group(request))
             (qmp, channel), their_qmp, their_channel = _socket_pairs(resources)
             bulk = self._bulk_file(request, resources)
+            files = ExitStack()
+            resources.callback(files.close)
+            backed = tuple(await asyncio.to_thread(back_devices, request.devices, DISK_FOLDER, files))
             guest = QemuGuest(
                 flavour=self.flavour,
                 program=program,
@@ -100,6 +110,8 @@ class QemuPlatform:
                 hyperv_options=() if hyperv_choice is None else hyperv_choice.options,
                 host_tsc_khz=tsc_khz,
                 talkative=talkative,
+                devices=backed,
+                emulator_trace=emulator_trace,
             )
             argv = qemu_arguments(guest)
             started = time.monotonic()
@@ -107,7 +119,7 @@ class QemuPlatform:
                 guarded(argv, cpus=request.cpus_of_emulator, cgroups=[] if group is None else [group.path]),
                 name="QEMU",
                 log=emulator_log,
-                pass_fds=[fd for fd in (guest.qmp, guest.channel, guest.bulk) if fd is not None],
+                pass_fds=[fd for fd in (guest.qmp, guest.channel, guest.bulk, *files_of(backed)) if fd is not None],
             )
             resources.push_async_callback(process.end)
             their_qmp.close()
@@ -142,6 +154,7 @@ class QemuPlatform:
                     measured_cpus=(len(request.vcpu_cpus) - 1,),
                     cpu_group=group,
                     serial_log=serial_log,
+                    emulator_trace=emulator_trace,
                     agent_facts=hello.facts,
                     process=process,
                     list_threads=partial(list_threads, process.pid, dict.fromkeys(vcpus, "vcpu")),

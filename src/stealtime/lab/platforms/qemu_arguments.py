@@ -8,7 +8,9 @@ pairs, the bulk disk is an unnamed file.
 from dataclasses import dataclass
 from pathlib import Path
 
+from stealtime.lab.platforms.qemu_devices import BackedDevice, device_arguments
 from stealtime.lab.platforms.qemu_flavour import QemuFlavour
+from stealtime.lab.platforms.qemu_trace import trace_arguments
 from stealtime.vocabulary.errors import UsageError
 
 CHANNEL_PORT = "stealtime"
@@ -43,6 +45,10 @@ class QemuGuest:
     """The rate of the host's time-stamp counter, where it is known and the guest's own."""
     talkative: bool = False
     """Whether the kernel tells all on its console, to show how far a boot came."""
+    devices: tuple[BackedDevice, ...] = ()
+    """Beside those of the flavour."""
+    emulator_trace: Path | None = None
+    """Where QEMU writes down its trace points of devices."""
 
 
 def qemu_arguments(guest: QemuGuest) -> list[str]:
@@ -76,6 +82,8 @@ def qemu_arguments(guest: QemuGuest) -> list[str]:
         *("-chardev", f"file,id=console,path={_quote(guest.serial_log)}", "-device", "isa-serial,chardev=console"),
         *("-chardev", f"socket,id=channel,fd={guest.channel}"),
         *(_emulated_devices(guest) if emulated else _virtio_devices()),
+        *device_arguments(guest.devices),
+        *(trace_arguments(guest.emulator_trace) if guest.emulator_trace is not None else ()),
     ]
 
 

@@ -111,6 +111,7 @@ class SshPlatform:
                             boot=boot_record((command,), started, {"host": self.host, "system": host.system}),
                             measured_cpus=request.vcpu_cpus[-1],
                             serial_log=None,
+                            emulator_trace=None,
                             agent_facts=hello.facts,
                             process=process,
                         )
@@ -355,6 +356,7 @@ class _SshMachine:
     boot: BootRecord
     measured_cpus: tuple[int, ...]
     serial_log: Path | None
+    emulator_trace: Path | None
     agent_facts: Facts
     process: "asyncssh.SSHClientProcess[bytes]"
     cpu_group: CpuGroup | None = None

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from stealtime.lab.platforms.device_models import QEMU_MODELS
 from stealtime.lab.platforms.ssh_name import SSH_PREFIX
 
 NATIVE = "native"
@@ -33,6 +34,8 @@ class PlatformTraits:
     """Why its kernel knows nothing of stolen time; None where it does."""
     guest_time_is_counted: bool = False
     """Whether the host's kernel tells how long its vCPU threads executed the guest's instructions: KVM tells it."""
+    device_models: tuple[str, ...] = ()
+    """The names of the device models that its machines can be given (``device_models``)."""
     boot_s: float = 10.0
     """How long a boot takes where none was seen yet."""
     overhead_s: tuple[float, float] = (0.5, 1.0)
@@ -62,6 +65,7 @@ def _qemu(
         most_vcpus=most_vcpus,
         no_guest_steal=no_guest_steal,
         guest_time_is_counted=not is_tcg,
+        device_models=QEMU_MODELS,
         boot_s=6.0 if is_tcg else 3.0,
         overhead_s=(2.5, 3.5) if is_tcg else (0.5, 1.0),
     )
@@ -73,6 +77,7 @@ TRAITS = {
         description="the host itself, without a virtual machine of ours",
         is_native=True,
         no_guest_steal="natively the machine is the host",
+        device_models=("file",),
         boot_s=0.1,
     ),
     # Debian's User-Mode Linux has no tracing.
@@ -81,6 +86,7 @@ TRAITS = {
         is_seen_from_host=True,
         most_vcpus=1,
         no_guest_steal="User-Mode Linux does not count steal time",
+        device_models=("ubd",),
         boot_s=2.0,
     ),
     "qemu-kvm-emulated": _qemu(
@@ -104,6 +110,7 @@ def traits_of(platform: str) -> PlatformTraits:
             description=f"the machine at {platform.removeprefix(SSH_PREFIX)}, over ssh",
             is_remote=True,
             has_own_kernel_trace=True,
+            device_models=("own",),
             boot_s=3.0,
         )
     return TRAITS.get(platform, PlatformTraits())

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import cache, partial
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from stealtime.lab.platforms.machine import (
 )
 from stealtime.lab.platforms.model import Availability, Machine, MachineRequest
 from stealtime.lab.platforms.process import GuestProcess, guarded
+from stealtime.lab.platforms.qemu_devices import DISK_FOLDER, back_devices, files_of
 from stealtime.lab.platforms.shown_ids import shown_process
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.readings import Absent
@@ -82,12 +83,19 @@ class UmlPlatform:
             raise StealtimeError(f"the program {PROGRAM} is not installed", hint=_INSTALL_HINT)
         initramfs = pack_initramfs(find_agent())
         serial_log, emulator_log = request.folder / "serial.log", request.folder / "emulator.log"
+        if unknown := [one.model.name for one in request.devices if one.model.name != "ubd"]:
+            raise UsageError(
+                f"a guest of User-Mode Linux cannot have the device model {unknown[0]!r}",
+                hint="see the models of each platform in docs/devices.md",
+            )
         ours, theirs = socket.socketpair()
+        files = ExitStack()
         temporary = make_short_folder()
         process: GuestProcess | None = None
         connection: AgentConnection | None = None
         graceful = False
         try:
+            backed = await asyncio.to_thread(back_devices, request.devices, DISK_FOLDER, files)
             with theirs, serial_log.open("wb") as console, _find_fpstate().open("rb") as fpstate:
                 argv = uml_arguments(
                     program,
@@ -97,6 +105,7 @@ class UmlPlatform:
                     temporary=temporary,
                     fpstate=fpstate.fileno(),
                 )
+                argv += disk_arguments(files_of(backed))
                 started = time.monotonic()
                 # All of it is the guest: the kernel's process and one process for each of its address spaces.
                 process = await GuestProcess.start(
@@ -109,7 +118,7 @@ class UmlPlatform:
                     name=PROGRAM,
                     log=emulator_log,
                     stdout=console,
-                    pass_fds=(theirs.fileno(), fpstate.fileno()),
+                    pass_fds=(theirs.fileno(), fpstate.fileno(), *files_of(backed)),
                 )
             reader, writer = await asyncio.open_connection(sock=ours, limit=READ_BYTES)
             connection = AgentConnection(
@@ -137,11 +146,18 @@ class UmlPlatform:
                     await process.end()
             finally:
                 ours.close()
+                files.close()
                 shutil.rmtree(temporary, ignore_errors=True)
 
 
 def uml_arguments(
-    program: str, *, memory_bytes: int, initramfs: Path, channel: int, temporary: Path, fpstate: int
+    program: str,
+    *,
+    memory_bytes: int,
+    initramfs: Path,
+    channel: int,
+    temporary: Path,
+    fpstate: int,
 ) -> list[str]:
     """Give the command line of a guest.
 
@@ -171,6 +187,12 @@ def uml_arguments(
         "panic=-1",
         "stealtime.channel=/dev/ttyS0",
     ]
+
+
+def disk_arguments(disks: Sequence[int]) -> list[str]:
+    """Give what a guest's command line has of disks, by the descriptors that the process inherits."""
+    # As data: a guest that finds a file system header of its own would take it for one that is laid over another.
+    return [f"ubd{number}d=/proc/self/fd/{descriptor}" for number, descriptor in enumerate(disks)]
 
 
 def _find_fpstate() -> Path:

@@ -1,6 +1,6 @@
 """From the results of a cell's repetitions to its figures, as its study declares them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import JsonValue
@@ -99,7 +99,12 @@ class CountedCell(CatalogueCell):
 
 
 def summarize_cell(
-    study: str, catalogue: Catalogue, model: type[CatalogueCell], trials: Sequence[Trial]
+    study: str,
+    catalogue: Catalogue,
+    model: type[CatalogueCell],
+    trials: Sequence[Trial],
+    *,
+    measure: Callable[[Trial], Any] | None = None,
 ) -> CatalogueCell:
     """Compute the figures of a cell.
 
@@ -108,10 +113,12 @@ def summarize_cell(
         catalogue: What it declares.
         model: Of the cell.
         trials: All of the cell, at least one.
+        measure: Gives what the figures are taken from, of a trial; None takes its result.
     """
     cell = trials[0].record.cell
     declared = catalogue.probes[cell.probe]
-    results: list[Any] = [trial.result(declared.model) for trial in used_trials(trials)]
+    taken = measure or (lambda trial: trial.result(declared.model))
+    results: list[Any] = [taken(trial) for trial in used_trials(trials)]
     values = {name: [declared.value(name, one) for one in results] for name in declared.figures}
     counts = {name: sum(int(one) for one in values[name] if one is not None) for name in declared.names("sum")}
     found = [FigureOfRepetitions.of(name, values[name]) for name in declared.names("median")]

@@ -1,0 +1,1 @@
+"""From the requests and the traces of trials to figures."""

@@ -1,0 +1,1 @@
+"""What is measured of devices: one file a probe."""

@@ -85,6 +85,8 @@ class Parameters(Model):
     def set_up_s(self) -> float:
         """How long that takes, in the first cell that wants it, where no run on this host tells."""
         return 0.0
+
+    @property
     def devices(self) -> "tuple[DeviceChoice, ...]":
         """What devices the machine must have beside its own. A platform that has none of that model (its traits tell)
         has no such cell."""

@@ -126,14 +126,15 @@ def test_the_machine_tells_who_wants_its_cpus(measured: tuple[Run, Any]) -> None
         assert trial.record.result is not None
         result: Any = trial.record.result
         seconds = len({one.at_ns for one in readings})
-        assert result.elapsed_ns / 1e9 - 2 <= seconds <= result.elapsed_ns / 1e9
-        assert 0 < result.reading_cpu_ns < 0.05 * result.elapsed_ns
+        assert 2 <= seconds <= result.elapsed_ns / 1e9
+        assert 0 < result.reading_cpu_ns < 0.03 * result.elapsed_ns
+        read_ns = max(one.at_ns for one in readings)
         of_work = {
             figure: sum(one.value for one in readings if (one.program, one.figure) == ("contend", figure))
             for figure in ("run_ns", "ready_ns")
         }
-        # Two tasks on one CPU: one of them runs, and one stands ready. The last second has no whole reading.
-        assert of_work["run_ns"] == pytest.approx(result.cpu_ns * seconds * 1e9 / result.elapsed_ns, rel=0.25)
+        # Two tasks on one CPU: one of them runs, and one stands ready. The last interval has no whole reading.
+        assert of_work["run_ns"] == pytest.approx(result.cpu_ns * read_ns / result.elapsed_ns, rel=0.25)
         assert of_work["ready_ns"] >= 0.6 * of_work["run_ns"], of_work
         whole = {one.figure for one in readings if not one.program}
         assert {"threads_wanting_cpu", "context_switches", "interrupts", "busy_ns"} <= whole

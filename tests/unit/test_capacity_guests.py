@@ -255,6 +255,12 @@ def test_a_guests_own_view() -> None:
     view = read_view(stat + b"some avg10=0.00 avg60=0.00 avg300=0.00 total=77\n")
     assert (view.running, view.vcpus, view.pressure_us) == (8, 1, 77)
     assert isinstance(read_view(stat).pressure_us, Absent)
+    memory = b"MemTotal:  1000 kB\nMemFree:  1 kB\nMemAvailable:  250 kB\n"
+    told = read_view(stat + b"some avg10=0.00 avg60=0.00 avg300=0.00 total=77\n" + memory)
+    assert (told.pressure_us, told.memory_available_percent) == (77, 25.0)
+    assert read_view(stat + b"nr_free_pages 1\npswpin 9\n" + memory).swapped_in_pages == 9
+    assert isinstance(read_view(stat).memory_available_percent, Absent)
+    assert isinstance(read_view(stat + memory.replace(b"250", b"2500")).memory_available_percent, Absent)
     with pytest.raises(ValueError, match=r"no /proc/stat"):
         read_view(b"permission denied")
 

@@ -207,6 +207,22 @@ def test_a_guest_that_reads_back_its_swap_has_too_little_memory() -> None:
     assert [verdict(1.1 * 2**20), verdict(1.0 * 2**20)] == ["under-provisioned guest", FITTING]
 
 
+def test_a_guest_that_has_no_memory_left_keeps_its_host_from_being_over_provisioned() -> None:
+    def host(*left_percent: float | None) -> str:
+        guests = []
+        for number, left in enumerate(left_percent):
+            one = guest(f"guest {number}", queue=0.0)
+            assert isinstance(one.view, ViewUse)
+            told = one.view if left is None else replace(one.view, memory_available_percent=left)
+            guests.append(one._replace(view=told))
+        return verdicts(use(guests))[0].verdict
+
+    assert host(80.0, 17.0) == "over-provisioned host"
+    assert host(80.0, 16.0) == FITTING, "the one that has the least decides"
+    assert host(None, None) == "over-provisioned host", "guests that do not tell are not asked"
+    assert host(None, 5.0) == FITTING
+
+
 def test_a_rule_that_could_only_say_the_same_need_not_be_decided() -> None:
     waits = guest("b", run=[50.0], wait=[50.0], wait_per_dispatch_ns=17e3, others_run=50.0)
     host, _ = verdicts(use([guest("a", unreadable=WITHHELD), waits]))

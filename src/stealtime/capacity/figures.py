@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from stealtime.capacity.placement import demand_if_spread_percent, idle_elsewhere_percent
 from stealtime.capacity.student import student_quantile
 from stealtime.capacity.threads_use import ThreadsUse
-from stealtime.capacity.use import Figure, GuestUse, Use
+from stealtime.capacity.use import Figure, GuestUse, Use, ViewUse
 from stealtime.vocabulary.readings import Absent
 
 _Seen = TypeVar("_Seen")
@@ -169,6 +169,7 @@ def host_figures(uses: Sequence[Use]) -> SubjectFigures:
     figures.whole["memory_available_percent"] = Series(uses, attrgetter("memory_available_percent"))
     figures.whole["memory_committed_percent"] = Series(uses, attrgetter("memory_committed_percent"))
     figures.whole["swap_in_bytes_per_s"] = Series(uses, attrgetter("swap_in_bytes_per_s"))
+    figures.whole["least_guest_memory_available_percent"] = Series(uses, _least_guest_memory_available_percent)
     figures.whole["vcpu_wait_cpus"] = Series(uses, partial(_of_all_guests, figure=_waited_cpus))
     figures.whole["quota_held_cpus"] = Series(uses, partial(_of_all_guests, figure=_held_cpus))
     for name in ("cpu", "memory", "io"):
@@ -207,12 +208,21 @@ def guest_figures(uses: Sequence[GuestUse], hosts: Sequence[Use] = ()) -> Subjec
     figures.whole["guest_steal_percent"] = Series(uses, partial(_of_view, name="steal_percent"))
     figures.whole["guest_pressure_percent"] = Series(uses, partial(_of_view, name="pressure_percent"))
     figures.whole["guest_swap_in_bytes_per_s"] = Series(uses, partial(_of_view, name="swap_in_bytes_per_s"))
+    figures.whole["guest_memory_available_percent"] = Series(uses, partial(_of_view, name="memory_available_percent"))
     return figures
 
 
 def _pressure(use: Use, name: str) -> Figure:
     known = use.pressure_percent.get(name)
     return Absent(absent=f"the pressure of {name} was not read") if known is None else known
+
+
+def _least_guest_memory_available_percent(use: Use) -> Figure:
+    """Give that of the guest which has the least left, of those that tell."""
+    views = [one.view for one in use.guests.values()]
+    told = [one.memory_available_percent for one in views if isinstance(one, ViewUse)]
+    known = [one for one in told if not isinstance(one, Absent)]
+    return min(known) if known else Absent(absent="no guest tells how much memory it has left")
 
 
 def _of_all_guests(use: Use, figure: Callable[[GuestUse], Figure]) -> Figure:

@@ -201,10 +201,9 @@ def _decide(
 
 
 def apply(rule: Rule, figures: SubjectFigures, book: RuleBook) -> Outcome:
-    whole = [
-        _hold(one, None, figures.whole.get(one.figure), book) for one in rule.conditions if _is_whole(one, figures)
-    ]
-    per_part = [one for one in rule.conditions if not _is_whole(one, figures)]
+    conditions = [one for one in rule.conditions if not (one.if_known and _is_absent(one, figures))]
+    whole = [_hold(one, None, figures.whole.get(one.figure), book) for one in conditions if _is_whole(one, figures)]
+    per_part = [one for one in conditions if not _is_whole(one, figures)]
     if not per_part:
         return Outcome(rule, _all(one.holds for one in whole), tuple(whole))
     parts = [_hold_all(per_part, part, series, book) for part, series in figures.parts.items()]
@@ -231,6 +230,11 @@ def _deciding(
 ) -> tuple[Evidence, ...]:
     """Give the evidence of the first part whose own outcome is that of all."""
     return next((part for part, holds in zip(parts, of_parts, strict=True) if holds is combined), ())
+
+
+def _is_absent(condition: Condition, figures: SubjectFigures) -> bool:
+    series = figures.whole.get(condition.figure)
+    return series is None or series.absent is not None
 
 
 def _is_whole(condition: Condition, figures: SubjectFigures) -> bool:

@@ -156,6 +156,7 @@ def _guest_figures(use: GuestUse) -> Iterator[tuple[str, str, Figure]]:
         yield "", "guest_steal_percent", use.view.steal_percent
         yield "", "guest_pressure_percent", use.view.pressure_percent
         yield "", "guest_swap_in_bytes_per_s", use.view.swap_in_bytes_per_s
+        yield "", "guest_memory_available_percent", use.view.memory_available_percent
 
 
 def _threads_figures(part: str, threads: ThreadsUse) -> Iterator[tuple[str, str, Figure]]:
@@ -222,7 +223,9 @@ def _view(whole: Mapping[str, Figure]) -> ViewUse | Absent | None:
     if queue is None or isinstance(queue, Absent) or not isinstance(vcpus, float):
         return queue if isinstance(queue, Absent) else None
     swap_in = whole.get("guest_swap_in_bytes_per_s", _missing("guest_swap_in_bytes_per_s"))
-    return ViewUse(queue, int(vcpus), whole["guest_steal_percent"], whole["guest_pressure_percent"], swap_in)
+    memory = whole.get("guest_memory_available_percent", _missing("guest_memory_available_percent"))
+    steal, pressure = whole["guest_steal_percent"], whole["guest_pressure_percent"]
+    return ViewUse(queue, int(vcpus), steal, pressure, swap_in, memory)
 
 
 def _threads_or_absent(own: Mapping[str, Figure]) -> ThreadsUse | Absent:

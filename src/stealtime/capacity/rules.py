@@ -34,6 +34,7 @@ GuestFigure = Literal[
     "guest_steal_percent",
     "guest_pressure_percent",
     "guest_swap_in_bytes_per_s",
+    "guest_memory_available_percent",
     "emulator_run_percent",
     "emulator_wait_percent",
     "emulator_wait_share_percent",
@@ -52,6 +53,7 @@ HostFigure = Literal[
     "io_pressure_percent",
     "memory_committed_percent",
     "swap_in_bytes_per_s",
+    "least_guest_memory_available_percent",
     "vcpu_wait_cpus",
     "quota_held_cpus",
 ]
@@ -96,6 +98,8 @@ class Condition(Table):
     """... or less than this: one of the two."""
     in_percent_of_samples: Annotated[float, Field(gt=0, le=100)] | None = None
     """Count the samples in which it is so, instead of judging the mean."""
+    if_known: bool = False
+    """Leave this condition out where its figure cannot be had; where it can, it decides like any other."""
 
     @model_validator(mode="after")
     def _one_limit(self) -> Self:

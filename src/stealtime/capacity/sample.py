@@ -12,6 +12,7 @@ from stealtime.capacity.threads_use import ThreadsUse
 from stealtime.vocabulary.readings import Absent
 
 _SWAP_UNASKED = Absent(absent="its kernel was not asked how much it has swapped in")
+_MEMORY_UNASKED = Absent(absent="its kernel was not asked how much memory it has left")
 _SWAP_UNREAD = Absent(absent="how much the host has swapped in was not read")
 
 
@@ -28,6 +29,8 @@ class GuestView:
     """Total of ``some`` of its CPU pressure."""
     swapped_in_pages: int | Absent = _SWAP_UNASKED
     """Since its boot (``pswpin`` of ``/proc/vmstat``)."""
+    memory_available_percent: float | Absent = _MEMORY_UNASKED
+    """Of its memory (``MemAvailable`` of ``/proc/meminfo``)."""
 
 
 class ThreadsRead(NamedTuple):

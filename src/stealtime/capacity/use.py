@@ -40,6 +40,7 @@ _NEVER = Absent(absent="it was never dispatched")
 _NOT_YET = Absent(absent="its other threads were read once only")
 _NO_QUOTA: tuple[Figure, float | None] = (0.0, None)
 _SWAP_UNASKED = Absent(absent="its kernel was not asked how much it swaps in")
+_MEMORY_UNASKED = Absent(absent="its kernel was not asked how much memory it has left")
 _MEMORY_NOT_KEPT = Absent(absent="what all guests were given was not kept")
 _SWAP_NOT_KEPT = Absent(absent="how much the host swaps in was not kept")
 _SLEPT = ThreadsUse(0.0, 0.0, 0.0, _NEVER)
@@ -56,6 +57,8 @@ class ViewUse:
     """Of the time of all its CPUs."""
     pressure_percent: Figure
     swap_in_bytes_per_s: Figure = _SWAP_UNASKED
+    memory_available_percent: Figure = _MEMORY_UNASKED
+    """Of its own memory."""
 
 
 class GuestUse(NamedTuple):
@@ -343,7 +346,8 @@ def _view(before: GuestView | Absent | None, after: GuestView | Absent, elapsed_
             pressure = 100 * gained_us * 1000 / elapsed_ns if gained_us >= 0 else Absent(absent="it went backwards")
     # Windows' queue length leaves out the threads that run. One of those that Linux counts is the reader itself.
     queue = float(max(0, after.running - 1 - after.vcpus))
-    return ViewUse(queue, after.vcpus, steal, pressure, _swap_in(before, after, elapsed_ns))
+    swap_in = _swap_in(before, after, elapsed_ns)
+    return ViewUse(queue, after.vcpus, steal, pressure, swap_in, after.memory_available_percent)
 
 
 def _swap_in(before: GuestView | Absent | None, after: GuestView, elapsed_ns: int) -> Figure:

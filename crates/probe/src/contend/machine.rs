@@ -1,13 +1,16 @@
-//! What the machine itself tells while the tasks work: how many threads want a CPU, how often its kernel switches and
-//! is interrupted, and which programs run and stand ready. M. Friedman's figures 25, 26 and 29 show the same of Windows.
+//! What the machine itself tells while the tasks work: how many threads want a CPU, how often its kernel switches
+//! and is interrupted, and which programs run and stand ready. M. Friedman's figures 25, 26 and 29 show the same of
+//! Windows.
 //!
-//! A thread wakes up once a second on the CPUs of the tasks and reads `/proc`. That is part of what the machine does;
-//! its own CPU time is told. Programs are told apart by name. What is not a whole interval is left out: at the end the
-//! threads of the work are gone, and what they did since with them.
+//! A thread wakes up once a second on the CPUs of the tasks and reads `/proc`; where a reading takes long, as in a
+//! guest that waits for its host, more seldom, so that all of them take no more than a hundredth of a CPU. That is
+//! part of what the machine does; its own CPU time is told. Programs are told apart by name; threads of the kernel
+//! are none. What is not a whole interval is left out: at the end the threads of the work are gone, and what they
+//! did since with them.
 //!
-//! * Time on a CPU and time ready for one: `schedstat` of each thread (`Documentation/scheduler/sched-stats.rst`). A
-//!   wait is added when it ends. How long all threads of a program stood ready, divided by the interval, is how many
-//!   of them stood ready in the mean.
+//! * Time on a CPU and time ready for one: `schedstat` of each thread (`Documentation/scheduler/sched-stats.rst`).
+//!   A wait is added when it ends. How long all threads of a program stood ready, divided by the interval, is how
+//!   many of them stood ready in the mean.
 //! * Threads that want a CPU: `procs_running` of `/proc/stat` at that moment, without the one that reads it.
 //! * Switches and interrupts: `ctxt` and the sum of `intr` of `/proc/stat`, of all kinds, those of the timer too.
 
@@ -24,6 +27,8 @@ use crate::thread_times::{ThreadFile, ThreadTimes};
 const INTERVAL_NS: u64 = 1_000_000_000;
 /// The intervals of longer work are longer, so that its readings take no more memory.
 const MOST_INTERVALS: u64 = 4_000;
+/// An interval is at least so many times as long as the reading at its beginning took.
+const INTERVAL_PER_COST: u64 = 100;
 /// Programs by name in an interval, beside the work itself; all others are one.
 const MOST_PROGRAMS: usize = 5;
 /// Of other programs. To read more would take more than a hundredth of a CPU: then the work alone is read.
@@ -58,7 +63,7 @@ pub fn read_until(is_over: &AtomicU32, duration_ns: u64) -> Readings {
     let mut readings = Readings::default();
     let mut before = Kernel::read(begin_ns);
     programs.used_since();
-    let mut due_ns = begin_ns + interval_ns;
+    let mut due_ns = begin_ns + interval_ns.max(INTERVAL_PER_COST * (thread_cpu_ns() - cpu_ns));
     loop {
         while is_over.load(Ordering::Acquire) == 0 && now_ns() < due_ns {
             wait_while(is_over, 0, Some(due_ns));
@@ -66,6 +71,7 @@ pub fn read_until(is_over: &AtomicU32, duration_ns: u64) -> Readings {
         if is_over.load(Ordering::Acquire) != 0 {
             break;
         }
+        let reading_ns = thread_cpu_ns();
         let after = Kernel::read(now_ns());
         let elapsed_ns = after.at_ns - before.at_ns;
         let row = |program: Arc<str>, figure, value| Reading {
@@ -86,8 +92,9 @@ pub fn read_until(is_over: &AtomicU32, duration_ns: u64) -> Readings {
             readings.rows.push(row(name, "ready_ns", times.run_delay_ns));
         }
         before = after;
+        let least_ns = INTERVAL_PER_COST * (thread_cpu_ns() - reading_ns);
         // One that comes late is not made up for.
-        due_ns = (due_ns + interval_ns).max(now_ns());
+        due_ns = (due_ns + interval_ns).max(before.at_ns + least_ns);
     }
     readings.cpu_ns = thread_cpu_ns() - cpu_ns;
     readings
@@ -184,7 +191,7 @@ struct Programs {
 
 struct Process {
     name: Arc<str>,
-    /// It has one thread, and keeps its name.
+    /// It is no program, and none of its threads is read.
     is_of_kernel: bool,
 }
 
@@ -249,14 +256,13 @@ impl Programs {
             let known = self.processes.remove(&process);
             let is_of_kernel = known.as_ref().map_or_else(|| !is_own && is_of_kernel(process), |one| one.is_of_kernel);
             let before = threads.len();
-            if is_of_kernel {
-                threads.push((process, process));
-            } else {
+            if !is_of_kernel {
                 threads.extend(numbers_in(&format!("/proc/{process}/task")).map(|thread| (process, thread)));
             }
             others += if is_own { 0 } else { threads.len() - before };
             let name = match known {
                 Some(one) if is_of_kernel => one.name,
+                None if is_of_kernel => Arc::from(""),
                 _ if is_own => WORK.into(),
                 _ => program_name(&fs::read(format!("/proc/{process}/comm")).unwrap_or_default()).into(),
             };
@@ -276,7 +282,7 @@ fn is_of_kernel(process: u32) -> bool {
     fs::read(format!("/proc/{process}/cmdline")).is_ok_and(|text| text.is_empty())
 }
 
-/// Kernel threads of one kind count as one: `kworker/0:1` is `kworker`.
+/// Threads of one kind count as one: `worker/0:1` is `worker`.
 fn program_name(comm: &[u8]) -> String {
     let text = String::from_utf8_lossy(comm);
     let name = text.trim_end_matches('\n');
@@ -330,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_threads_of_one_kind_have_one_name_and_any_bytes_are_a_name() {
+    fn those_of_one_kind_have_one_name_and_any_bytes_are_a_name() {
         assert_eq!(program_name(b"kworker/0:1-events\n"), "kworker");
         assert_eq!(program_name(b"a \xff) R\n"), "a \u{fffd}) R");
         assert_eq!(program_name(b""), "?");

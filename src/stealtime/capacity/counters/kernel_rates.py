@@ -18,11 +18,12 @@ from typing import NamedTuple
 from stealtime.capacity.counters import monitor
 from stealtime.capacity.counters.parsers import parse_number_after
 from stealtime.capacity.guest import Guest, GuestThread
-from stealtime.capacity.use import Figure
 from stealtime.lab.platforms import kvm_counters
 from stealtime.lab.platforms.host_views import parse_guest_ticks
 from stealtime.lab.platforms.kvm_counters import CountersLook
 from stealtime.vocabulary.readings import Absent, Reading
+
+Rate = float | Absent
 
 WANTING = "threads_wanting_cpu"
 SWITCHES = "context_switches_per_s"
@@ -94,7 +95,7 @@ def read_kernel(proc: Path) -> KernelLook:
     return KernelLook(wanting, counts, absent)
 
 
-def host_figures(before: KernelLook, after: KernelLook, elapsed_s: float) -> Iterator[tuple[str, Figure]]:
+def host_figures(before: KernelLook, after: KernelLook, elapsed_s: float) -> Iterator[tuple[str, Rate]]:
     """Give what the host's kernel did a second, by figure."""
     yield WANTING, _UNREAD if after.wanting is None else float(after.wanting)
     yield from after.absent.items()
@@ -112,7 +113,7 @@ def read_guest(guest: Guest, threads: Sequence[GuestThread], proc: Path) -> Gues
     return GuestLook(monitor.read_debugfs(guest), _executed_ticks(guest, threads, proc))
 
 
-def guest_figures(before: GuestLook, after: GuestLook, elapsed_s: float) -> Iterator[tuple[str, Figure]]:
+def guest_figures(before: GuestLook, after: GuestLook, elapsed_s: float) -> Iterator[tuple[str, Rate]]:
     """Give what KVM did a second for a guest, by figure; nothing of one that does not run under KVM."""
     if isinstance(before.counters, Absent) or isinstance(after.counters, Absent):
         return
@@ -131,7 +132,7 @@ def guest_figures(before: GuestLook, after: GuestLook, elapsed_s: float) -> Iter
         )
 
 
-def _per_s(gained: Reading, elapsed_s: float) -> Figure:
+def _per_s(gained: Reading, elapsed_s: float) -> Rate:
     if isinstance(gained, Absent):
         return gained
     return gained.value / elapsed_s if isinstance(gained.value, int) else Absent(absent="it is no count")

@@ -30,6 +30,7 @@ _FILE_PATIENCE_S = 2.0
 _PIECE_BYTES = 1 << 16
 _MOST_BYTES = 4 << 20
 """Of an answer, which whoever has the guest can write."""
+_FILES = ("/proc/stat", "/proc/pressure/cpu", "/proc/vmstat", "/proc/meminfo")
 _MOST_LOAD = 1e9
 """More threads than that has no kernel."""
 _DELIMITER = b"\xff"
@@ -188,7 +189,7 @@ class AgentView:
         """
         if self._reads_files:
             try:
-                return read_view(b"".join(map(self._file, ("/proc/stat", "/proc/pressure/cpu", "/proc/vmstat"))))
+                return read_view(b"".join(map(self._file, _FILES)))
             except RefusedError:
                 self._reads_files = False
         return self._loaded()

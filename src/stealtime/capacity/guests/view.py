@@ -47,7 +47,7 @@ _MOST_FAILURES = 3
 _MOST_BYTES = 1 << 20
 """Of an answer: that of a guest of a thousand CPUs is a tenth."""
 _END = b"stealtime: end\n"
-_FILES = ("stat", "pressure/cpu", "vmstat")
+_FILES = ("stat", "pressure/cpu", "vmstat", "meminfo")
 _SSH_LOOP = (
     f"while read -r _; do cat {' '.join(f'/proc/{name}' for name in _FILES)} 2>/dev/null; echo stealtime: end; done"
 )

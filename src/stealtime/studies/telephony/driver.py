@@ -109,9 +109,9 @@ class ServerDriver(ReusingDriver[Place, ServerParameters]):
         kept.stop()
 
     def before_retry(self, error: StealtimeError) -> None:
-        """Take the same server once more, which gets another standby, if to register its users anew would take long."""
-        knows_users = self._enrolment is not None and self._enrolment.users
-        if not (knows_users and isinstance(error, ProtectionLostError)):
+        """Take the same server once more, which gets another standby, unless it does not run any more: a boot takes
+        longer than a copy of its memory, and longer still to register its users anew."""
+        if not isinstance(error, ProtectionLostError):
             self.give_up()
 
     def log_tail(self) -> str:

@@ -15,8 +15,8 @@ environment_sources := pyproject.toml setup.py tools/cargo.sh uv.lock Cargo.toml
 	$(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test truth unit kvm kvm-shell lint format bench bench-protect protect-demo fleet-demo figures fuzz \
-	packages wheel clean
+.PHONY: help setup run test truth unit kvm kvm-shell lint format bench bench-protect protect-demo fleet-demo figures \
+	fuzz packages wheel clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -158,6 +158,34 @@ def test_what_cannot_begin_is_told_in_one_sentence_with_a_hint(site: FleetSite, 
     assert done.stderr.startswith(f"error: the scheduler at {site.address} has no workers\nhint: start one"), done
 
 
+def test_a_worker_does_not_join_a_scheduler_elsewhere_that_is_not_encrypted(site: FleetSite, tmp_path: Path) -> None:
+    address = site.laboratory.client.address("clients")
+    plain = {name: value for name, value in site.environment("a").items() if not name.startswith("DASK_")}
+    dask = [sys.executable, "-m", "dask"]
+    scheduler = subprocess.Popen(
+        [*site.laboratory.client.prefix, *dask, "scheduler", "--host", address, "--port", "8790", "--no-dashboard"],
+        env=plain,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        joining = [*dask, "worker", f"tcp://{address}:8790", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        joining += ["--local-directory", str(tmp_path), "--preload", "stealtime.fleet.preload"]
+        done = subprocess.run(
+            [*site.laboratory.nodes["a"].prefix, *joining],
+            env=plain,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        scheduler.terminate()
+        scheduler.wait()
+    assert done.returncode == 2, done
+    assert "Registered to" not in done.stderr, "it has not even said who it is"
+    assert "is beyond this machine and not encrypted" in done.stderr, done.stderr[-3000:]
+
+
 def test_a_scheduler_that_goes_away_takes_nothing_with_it(site: FleetSite, tmp_path: Path) -> None:
     fleet = tmp_path / "fleet"
     process = subprocess.Popen(

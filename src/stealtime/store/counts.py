@@ -87,10 +87,12 @@ def merge_counts(parts: Iterable[Counts]) -> Counts:
         return NOTHING
     values = np.concatenate([one.duration for one in found])
     weights = np.concatenate([one.count for one in found])
-    duration, group = np.unique(values, return_inverse=True)
-    count = np.zeros(len(duration), np.uint64)
-    np.add.at(count, group, weights)
-    return Counts(duration, count, sum(one.rounded for one in found))
+    # The parts are in order: a stable sort merges them.
+    order = np.argsort(values, kind="stable")
+    values = values[order]
+    begins = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
+    count = np.add.reduceat(weights[order], begins)
+    return Counts(values[begins], count, sum(one.rounded for one in found))
 
 
 def count_durations(durations: NDArray[Any]) -> Counts:

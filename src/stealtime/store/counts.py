@@ -3,7 +3,7 @@
 Durations are counted in units of the clock, so that the counts of any trials add up to those of all of them, exactly:
 the same percentiles as from all samples. Nothing here is a float. A probe whose durations hardly repeat would have as
 many rows as samples: from ``DISTINCT_MOST`` distinct ones on, durations are rounded down to ``KEPT_BITS`` significant
-bits, which is at most 0.2 % too little, and the table says so and of how many samples.
+bits, which is at most 0.4 % too little, and the table says so and of how many samples.
 """
 
 import hashlib

@@ -55,8 +55,9 @@ def merge_and_show(folder: Path) -> None:
     shown_s, _ = timed("show", str(folder / "merged"))
     again_s, _ = timed("merge", *map(str, runs), "-o", str(folder / "again"))
     print(
-        f"{HOSTS} hosts x {CELLS * REPETITIONS} trials: merged in {merged_s:.1f} s "
-        f"(again, with tables: {again_s:.1f} s), shown in {shown_s:.1f} s; together {merged_s + shown_s:.1f} s of at most {MERGED_AND_SHOWN_S:g} s"
+        f"{HOSTS} hosts x {CELLS * REPETITIONS} trials: merged in {merged_s:.1f} s, shown in {shown_s:.1f} s, "
+        f"together {merged_s + shown_s:.1f} s of at most {MERGED_AND_SHOWN_S:g} s; merged again, with tables, in "
+        f"{again_s:.1f} s"
     )
 
 

@@ -8,12 +8,13 @@ are as they come from hosts: the first command that reads a run makes its tables
 """
 
 import argparse
-import resource
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -51,13 +52,13 @@ def merge_and_show(folder: Path) -> None:
         )
         for one in range(HOSTS)
     ]
-    merged_s, _ = timed("merge", *map(str, runs), "-o", str(folder / "merged"))
-    shown_s, _ = timed("show", str(folder / "merged"))
-    again_s, _ = timed("merge", *map(str, runs), "-o", str(folder / "again"))
+    merged = timed("merge", *map(str, runs), "-o", str(folder / "merged"))
+    shown = timed("show", str(folder / "merged"))
+    again = timed("merge", *map(str, runs), "-o", str(folder / "again"))
     print(
-        f"{HOSTS} hosts x {CELLS * REPETITIONS} trials: merged in {merged_s:.1f} s, shown in {shown_s:.1f} s, "
-        f"together {merged_s + shown_s:.1f} s of at most {MERGED_AND_SHOWN_S:g} s; merged again, with tables, in "
-        f"{again_s:.1f} s"
+        f"{HOSTS} hosts x {CELLS * REPETITIONS} trials: merged in {merged}, shown in {shown}, together "
+        f"{merged.elapsed_s + shown.elapsed_s:.1f} s of at most {MERGED_AND_SHOWN_S:g} s; "
+        f"merged again, with tables, in {again}"
     )
 
 
@@ -68,25 +69,39 @@ def page(folder: Path, count: int, trials: int) -> None:
         at = host.at + timedelta(days=number // HOSTS)
         one = SimulatedRun(SimulatedHost(f"h{number % HOSTS:03}"), at=at, repetitions=trials)
         write_run(folder / "many", one, chance)
-    site_s, memory = timed("site", str(folder / "many"), "-o", str(folder / "page"))
-    again_s, _ = timed("site", str(folder / "many"), "-o", str(folder / "page"))
+    first = timed("site", str(folder / "many"), "-o", str(folder / "page"))
+    again = timed("site", str(folder / "many"), "-o", str(folder / "page"))
     print(
-        f"the page of {count} runs of {trials} trials: {site_s:.1f} s of at most {SITE_S:g} s (again, with tables: "
-        f"{again_s:.1f} s), at most {memory / 2**20:.0f} MiB of {SITE_BYTES / 2**20:.0f} MiB"
+        f"the page of {count} runs of {trials} trials: {first} of at most {SITE_S:g} s (again, with tables: {again}), "
+        f"at most {max(first.memory_bytes, again.memory_bytes) / 2**20:.0f} MiB of {SITE_BYTES / 2**20:.0f} MiB"
     )
 
 
-def timed(*arguments: str) -> tuple[float, int]:
-    """Run a command; gives its seconds and its largest memory in bytes."""
+@dataclass(frozen=True)
+class Took:
+    """What a command took."""
+
+    elapsed_s: float
+    cpu_s: float
+    memory_bytes: int
+    """The most at any time."""
+
+    def __str__(self) -> str:
+        return f"{self.elapsed_s:.1f} s ({self.cpu_s:.1f} s of CPU)"
+
+
+def timed(*arguments: str) -> Took:
+    """Run a command as a process of its own."""
+    program = Path(sys.executable).parent / "stealtime"
     begin = time.monotonic()
-    done = subprocess.run(
-        [shutil.which("stealtime") or "stealtime", *arguments], capture_output=True, text=True, check=False
-    )
-    took = time.monotonic() - begin
-    if done.returncode not in (0, 3, 4):
-        sys.exit(done.stderr)
-    # The largest of all children so far: those that came before are smaller, or it is at most this.
-    return took, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen([program, *arguments], stdout=subprocess.DEVNULL, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        code = process.returncode = os.waitstatus_to_exitcode(status)
+        if code not in (0, 3, 4):
+            said.seek(0)
+            sys.exit(said.read())
+    return Took(time.monotonic() - begin, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Which part of a campaign a host measures, and which host it is."""
 
+from pathlib import Path
+
 import pytest
 
 from stealtime.campaigns.sharding import parse_shard, shard_number
@@ -70,7 +72,7 @@ def test_a_part_that_is_none_is_refused(text: str, environment: dict[str, str], 
         parse_shard(text, environment)
 
 
-def test_a_host_is_who_it_is_said_to_be_or_its_machine(tmp_path) -> None:
+def test_a_host_is_who_it_is_said_to_be_or_its_machine(tmp_path: Path) -> None:
     machine_id = tmp_path / "machine-id"
     given = read_identity({"STEALTIME_HOST": "alpha"}, machine_id, "box")
     assert (given.name, given.id, given.source) == ("alpha", "given:alpha", "given")
@@ -84,7 +86,7 @@ def test_a_host_is_who_it_is_said_to_be_or_its_machine(tmp_path) -> None:
         read_identity({"STEALTIME_HOST": "../x"}, machine_id, "box")
 
 
-def test_exclusivity_is_what_an_engine_says(tmp_path) -> None:
+def test_exclusivity_is_what_an_engine_says(tmp_path: Path) -> None:
     cgroup = tmp_path / "cgroup"
     pod = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
     assert isinstance(read_exclusivity({}, cgroup), Absent)

@@ -15,8 +15,8 @@ environment_sources := pyproject.toml setup.py tools/cargo.sh uv.lock Cargo.toml
 	$(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test truth unit kvm kvm-shell lint format bench bench-protect protect-demo figures fuzz \
-	packages wheel clean
+.PHONY: help setup run test truth unit kvm kvm-shell lint format bench bench-protect protect-demo fleet-demo figures \
+	fuzz packages wheel clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,10 @@ kvm-shell: setup ## give a prompt in that machine (KVM_KERNEL=standard: another 
 
 protect-demo: setup ## protect a guest, kill its host, and see its client go on
 	@.venv/bin/stealtime protect demo $(DEMO_ARGS)
+
+fleet-demo: setup ## measure three hosts on this machine, one of them slowed, on Dask and as a Slurm array
+	@tools/packages.sh test
+	@PYTHONPATH=tests/rigs .venv/bin/python tests/manual/fleet_demo.py
 
 bench: setup ## measure speed and cost, against oslat, cyclictest and a bare boot
 	@tools/packages.sh bench

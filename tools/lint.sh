@@ -16,6 +16,6 @@ step "cargo clippy" cargo clippy --workspace --all-targets --locked --profile be
 step "mdformat" .venv/bin/mdformat --check README.md CHANGELOG.md CONTRIBUTING.md docs || failed=1
 # ruff, rustfmt and mdformat hold the width of code and prose, this step that of everything else.
 step "width of comments and scripts" tools/width.sh || failed=1
-step "shellcheck" shellcheck --external-sources tools/*.sh contrib/slurm/stealtime-health-check .ci/run || failed=1
+step "shellcheck" shellcheck --external-sources tools/*.sh contrib/slurm/* .ci/run || failed=1
 step "words of the README" tools/words.sh || failed=1
 exit "$failed"

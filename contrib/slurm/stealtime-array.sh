@@ -8,8 +8,8 @@
 # A task that fails is run again by its number: sbatch --array=2 would be another whole, so say which part it is:
 #   sbatch stealtime-array.sh --shard 2/3 quick
 #
-# `--exclusive` is part of what is measured: the run notes whether it was had. Tasks of one array may still come one after
-# the other to the same node, which `merge` says. Nodes that drain by stealtime-health-check get no task.
+# `--exclusive` is part of what is measured: the run notes whether it was had. Tasks of one array may still come one
+# after the other to the same node, which `merge` says. Nodes that stealtime-health-check drains get no task.
 #SBATCH --job-name=stealtime
 #SBATCH --exclusive
 #SBATCH --nodes=1

@@ -19,6 +19,7 @@ from stealtime.capacity.rules import RuleBook
 from stealtime.check import document as check
 from stealtime.doctor import document as doctor
 from stealtime.extraction import document as extraction
+from stealtime.fleet import record
 from stealtime.protect import recovery, status
 from stealtime.protect.host_file import HostFile
 from stealtime.protect.vm_file import VmFile
@@ -112,6 +113,7 @@ DOCUMENTS = {
         JsonDocument(
             "advise-history", history.HistoryDocument, history.SCHEMA_VERSION, "stealtime advise --history --json"
         ),
+        JsonDocument("fleet-run", record.FleetRecord, record.SCHEMA_VERSION, "stealtime fleet run --json"),
         JsonDocument("blackout", blackout.WatchDocument, blackout.SCHEMA_VERSION, "stealtime blackout --json"),
         JsonDocument("check", check.CheckDocument, check.SCHEMA_VERSION, "stealtime check --json"),
         JsonDocument("analysis", sched.AnalysisDocument, sched.SCHEMA_VERSION, "stealtime sched analyze --json"),

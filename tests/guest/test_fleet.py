@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from fleet_hog import NAME, hog_while_measuring
-from fleet_site import HOSTS, FleetSite, fleet_site
+from fleet_site import HOSTS, FleetSite, fleet_site, make_certificates
 from traced_cpu import traced_cpu
 
 pytestmark = [pytest.mark.guest, pytest.mark.truth]
@@ -116,6 +116,74 @@ def test_ctrl_c_leaves_nothing_behind(site: FleetSite, tmp_path: Path) -> None:
         assert left == [], f"{name} still runs {left}"
     resumed = site.run("--resume", str(fleet))
     assert resumed.returncode == 0, resumed
+
+
+def test_a_host_without_rights_is_told_apart_and_the_others_measure(site: FleetSite, tmp_path: Path) -> None:
+    site.kill_worker("c")
+    site.start_worker("c", before=("setpriv", "--bounding-set=-all", "--inh-caps=-all"))
+    fleet = tmp_path / "fleet"
+    done = site.run("quick", *SHORT[:-2], "-D", "200ms", "--scenario", "contention-cpu", "-P", "uml", "-o", str(fleet))
+    hosts = record_of(fleet)
+    assert done.returncode == 4, (done, hosts)
+    assert hosts["c"]["state"] == "failed", hosts
+    assert hosts["c"]["words"], hosts
+    site.kill_worker("c")
+    site.start_worker("c")
+
+
+def test_what_cannot_begin_is_told_in_one_sentence_with_a_hint(site: FleetSite, tmp_path: Path) -> None:
+    plain = {name: value for name, value in site.environment("client").items() if not name.startswith("DASK_")}
+    command = site.command("quick", "-o", str(tmp_path / "fleet"), with_credentials=False)
+    done = subprocess.run(command, env=plain, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2, done
+    assert done.stderr.startswith(f"error: {site.address} asks for certificates, and none are given\nhint: "), done
+    # A certificate of somebody else.
+    other = tmp_path / "other"
+    other.mkdir()
+    make_certificates(other, ["127.0.0.1"])
+    files = (("--tls-ca-file", "ca.pem"), ("--tls-cert", "own.pem"), ("--tls-key", "own.key"))
+    options = [one for option, name in files for one in (option, str(other / name))]
+    done = subprocess.run([*command, *options], env=plain, capture_output=True, text=True, check=False, timeout=90)
+    assert done.returncode == 1, done
+    assert done.stderr.startswith(f"error: no scheduler answers at {site.address}: "), done
+    assert "\nhint: " in done.stderr
+    assert "Traceback" not in done.stderr, done
+    assert not (tmp_path / "fleet").exists(), "nothing was begun"
+    for name in HOSTS:
+        site.kill_worker(name)
+    done = site.run("quick", "-o", str(tmp_path / "fleet"))
+    for name in HOSTS:
+        site.start_worker(name)
+    assert done.returncode == 1, done
+    assert done.stderr.startswith(f"error: the scheduler at {site.address} has no workers\nhint: start one"), done
+
+
+def test_a_worker_does_not_join_a_scheduler_elsewhere_that_is_not_encrypted(site: FleetSite, tmp_path: Path) -> None:
+    address = site.laboratory.client.address("clients")
+    plain = {name: value for name, value in site.environment("a").items() if not name.startswith("DASK_")}
+    dask = [sys.executable, "-m", "dask"]
+    scheduler = subprocess.Popen(
+        [*site.laboratory.client.prefix, *dask, "scheduler", "--host", address, "--port", "8790", "--no-dashboard"],
+        env=plain,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        joining = [*dask, "worker", f"tcp://{address}:8790", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        joining += ["--local-directory", str(tmp_path), "--preload", "stealtime.fleet.preload"]
+        done = subprocess.run(
+            [*site.laboratory.nodes["a"].prefix, *joining],
+            env=plain,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        scheduler.terminate()
+        scheduler.wait()
+    assert done.returncode == 2, done
+    assert "Registered to" not in done.stderr, "it has not even said who it is"
+    assert "is beyond this machine and not encrypted" in done.stderr, done.stderr[-3000:]
 
 
 def test_a_scheduler_that_goes_away_takes_nothing_with_it(site: FleetSite, tmp_path: Path) -> None:

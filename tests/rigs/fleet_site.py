@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -56,12 +56,12 @@ class FleetSite:
     def _nodes(self) -> list[Node]:
         return [self.laboratory.client, *(self.laboratory.nodes[name] for name in HOSTS)]
 
-    def start_worker(self, name: str, *more: str) -> None:
-        """Start a host's worker, or start it again."""
+    def start_worker(self, name: str, before: Sequence[str] = ()) -> None:
+        """Start a host's worker, or start it again; ``before`` goes before its command."""
         local = self.folder / f"dask-{name}"
         argv = ["worker", self.address, "--name", name, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-        argv += ["--local-directory", str(local), "--preload", "stealtime.fleet.preload", *more]
-        self.workers[name] = self._start(name, argv)
+        argv += ["--local-directory", str(local), "--preload", "stealtime.fleet.preload"]
+        self.workers[name] = self._start(name, argv, before)
         self._await("Registered to:", name, self.workers[name])
 
     def kill_worker(self, name: str) -> None:
@@ -125,10 +125,10 @@ class FleetSite:
                 process.kill()
                 process.wait()
 
-    def _start(self, name: str, argv: list[str]) -> psutil.Popen:
+    def _start(self, name: str, argv: list[str], before: Sequence[str] = ()) -> psutil.Popen:
         what = "scheduler" if name == CLIENT else name
         log = (self.folder / f"{what}.log").open("wb")
-        command = [sys.executable, "-m", "dask", *argv]
+        command = [*before, sys.executable, "-m", "dask", *argv]
         with log:
             return self.laboratory.start(
                 name, command, environment=self.environment(name), stdout=log, stderr=subprocess.STDOUT

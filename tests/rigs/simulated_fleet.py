@@ -56,7 +56,11 @@ def draw_trial(host: SimulatedHost, chance: np.random.Generator) -> Counts:
     if not host.stalls_a_trial:
         return slowed
     # A sample that a stall hits lasts as long as that and as itself.
-    stalled = np.sort(slowed.duration[0] + np.uint64(host.stall_ns * rate / 1e9) + chance.integers(0, 1000, host.stalls_a_trial).astype(np.uint64))
+    stalled = np.sort(
+        slowed.duration[0]
+        + np.uint64(host.stall_ns * rate / 1e9)
+        + chance.integers(0, 1000, host.stalls_a_trial).astype(np.uint64)
+    )
     duration, count = np.unique(stalled, return_counts=True)
     return merge_counts([slowed, Counts(duration, count.astype(np.uint64))])
 
@@ -73,7 +77,10 @@ def values_of(hosts: Sequence[SimulatedHost], repetitions: int, chance: np.rando
                 group=("Xeon", host.microcode, "6.12"),
                 cell="uml.alone.tick-68us",
                 work="64588",
-                levels={name: None if (units := figures[key]) is None else units * 1e9 / rate for name, key in levels.items()},
+                levels={
+                    name: None if (units := figures[key]) is None else units * 1e9 / rate
+                    for name, key in levels.items()
+                },
                 stalls=dict(zip(STALLS, (figures["stalls_1ms"], figures["stalls_4ms"]), strict=True)),
                 watched_s=PIECES_A_TRIAL * SECONDS_A_PIECE,
                 cause=None,
@@ -114,7 +121,10 @@ def write_run(folder: Path, run: SimulatedRun, chance: np.random.Generator) -> P
         planned.append(json.loads(json.dumps(record["cell"])))
         for repetition in range(1, run.repetitions + 1):
             counts = draw_trial(run.host, chance)
-            record |= {"repetition": repetition, "started_at": (run.at + timedelta(seconds=20 * repetition)).isoformat()}
+            record |= {
+                "repetition": repetition,
+                "started_at": (run.at + timedelta(seconds=20 * repetition)).isoformat(),
+            }
             trial = folder / name / "cells" / f"uml.alone.tick-{68 + cell}us.r{repetition}"
             trial.mkdir(parents=True)
             (trial / "trial.json").write_text(json.dumps(record))

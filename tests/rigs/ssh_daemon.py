@@ -1,4 +1,4 @@
-"""OpenSSH's server, the real one, on nodes of a laboratory: unpacked, not installed, where it would start for everybody."""
+"""OpenSSH's server, the real one, on nodes of a laboratory: unpacked, since installed it would start for everybody."""
 
 import contextlib
 import subprocess
@@ -26,7 +26,10 @@ StrictModes no
 Subsystem sftp internal-sftp
 """
 # The server demands a user of its own name and an empty folder: the user is only in its own view of /etc/passwd.
-_START = "mount --bind {folder}/passwd /etc/passwd && LD_LIBRARY_PATH={libraries} exec {program} -D -e -f {folder}/{name}.conf"
+_START = (
+    "mount --bind {folder}/passwd /etc/passwd && "
+    "LD_LIBRARY_PATH={libraries} exec {program} -D -e -f {folder}/{name}.conf"
+)
 _ROOM = Path("/run/sshd")
 
 
@@ -46,7 +49,9 @@ def ssh_daemons(laboratory: Laboratory, names: Sequence[str], unpacked: Path, fo
     """Run a server on each of these nodes; gives the key that they let in."""
     for key in ("host.key", "own.key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)], check=True)
-    (folder / "passwd").write_text(Path("/etc/passwd").read_text() + "sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin\n")
+    (folder / "passwd").write_text(
+        Path("/etc/passwd").read_text() + "sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin\n"
+    )
     is_ours = not _ROOM.exists()
     _ROOM.mkdir(mode=0o755, exist_ok=True)
     started = []

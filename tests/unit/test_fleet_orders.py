@@ -15,7 +15,7 @@ import pytest
 import stealtime
 from stealtime.fleet.carrying import carry
 from stealtime.fleet.order import HostFacts, HostOrder, Said
-from stealtime.fleet.record import FleetFolder, FleetRecord, HostRecord
+from stealtime.fleet.record import FleetFolder, FleetRecord, HostRecord, _within
 from stealtime.fleet.silence import loop_descriptor, silent_until, sleep_silently
 from stealtime.fleet.site import Found, _judged, _without_twins
 from stealtime.fleet.transport import Credentials, check_address, check_credentials
@@ -77,12 +77,27 @@ def test_a_trial_that_arrives_is_in_its_place_and_once(tmp_path: Path) -> None:
     assert [path.name for path in (fleet.folder / "runs/run/cells").iterdir()] == ["cell.r1"]
 
 
-@pytest.mark.parametrize("changed", [{"run_id": "../run"}, {"trial_id": "/etc"}, {"files": {"../trial.json": ""}}])
-def test_what_a_host_says_does_not_lead_out_of_the_folder(tmp_path: Path, changed: dict[str, object]) -> None:
+@pytest.mark.parametrize("key", ["run_id", "trial_id", "file"])
+@pytest.mark.parametrize("name", ["../out", "{there}", ".", "..", ""])
+def test_what_a_host_says_does_not_lead_out_of_the_folder(tmp_path: Path, key: str, name: str) -> None:
+    # All of these lead to places below tmp_path: whoever breaks the check must lose nothing else.
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "kept").write_text("kept")
     fleet = folder(tmp_path)
+    said = name.format(there=there)
     with pytest.raises(StealtimeError, match="a name that is none"):
-        fleet.take_trial(fleet.record.hosts[0], trial(**changed))
-    assert not any(path.name in ("trial.json", "etc") for path in tmp_path.rglob("*"))
+        fleet.take_trial(fleet.record.hosts[0], trial(**({"files": {said: ""}} if key == "file" else {key: said})))
+    assert (there / "kept").read_text() == "kept"
+    assert [path.name for path in tmp_path.iterdir() if path != there] == ["fleet"]
+
+
+def test_only_what_is_in_the_folder_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "cells").mkdir()
+    assert _within(tmp_path / "cells", tmp_path / "cells/one") == tmp_path / "cells/one"
+    for elsewhere in (tmp_path / "one", tmp_path / "cells/a/one"):
+        with pytest.raises(StealtimeError, match="is not in"):
+            _within(tmp_path / "cells", elsewhere)
 
 
 def test_a_fleet_run_is_read_again_and_another_folder_is_not_taken_for_one(tmp_path: Path) -> None:

@@ -44,7 +44,8 @@ def compare(
     """Compare two runs cell by cell: ratios of the second to the first, with confidence intervals.
 
     Where the interval contains 1, the answer is "no difference shown", with the factor that a difference is less than.
-    A cell needs four valid repetitions in both runs; the campaign careful has twelve.
+    A cell needs four valid repetitions in both runs; the campaign careful has twelve. Of merged runs hosts are
+    compared, each with itself where both have it.
 
     With --published, one run is compared with the figures of a paper: in tables laid out like the paper's, and by
     whether the ratios between machines and between scenarios agree; or with what a paper without figures says in
@@ -81,7 +82,8 @@ def compare(
         second.check_tables()
         if second.folder == first.folder:
             message_console().print(f"{first.run_id} is compared with itself: no difference is all that can be shown")
-        is_judged = _with_run(first, second, json)
+        is_over_hosts = any(_is_over_hosts(one) for one in (first, second))
+        is_judged = (_by_hosts if is_over_hosts else _with_run)(first, second, json)
     raise typer.Exit(ExitCode.FINE if is_judged else ExitCode.NOT_JUDGED)
 
 
@@ -99,6 +101,30 @@ def _with_run(first: "Run", second: "Run", json: bool) -> bool:
         print_document(comparison)
     else:
         data_console().print(render_comparison(comparison))
+    return comparison.is_judged
+
+
+def _is_over_hosts(run: "Run") -> bool:
+    from stealtime.merging.document import shows_hosts
+
+    return run.manifest.merged is not None and shows_hosts(run)
+
+
+def _by_hosts(first: "Run", second: "Run", json: bool) -> bool:
+    from rich.table import Table
+
+    from stealtime.cli.output import data_console, print_document
+    from stealtime.merging.comparison import compare_hosts, lines_of
+
+    comparison = compare_hosts(first, second)
+    if json:
+        print_document(comparison)
+        return comparison.is_judged
+    head = ("cell", "figure", "hosts", "ratio", "verdict", "changed most")
+    table = Table(*head, box=None, pad_edge=False, header_style="bold")
+    for row in lines_of(comparison):
+        table.add_row(*row)
+    data_console().print(table)
     return comparison.is_judged
 
 

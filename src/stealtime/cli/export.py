@@ -45,10 +45,19 @@ def export(
             show_default=False,
         ),
     ] = None,
+    openmetrics: Annotated[
+        Path | None,
+        typer.Option(
+            "--openmetrics",
+            metavar="FILE",
+            help="Write histograms of all cells for the textfile collector of node_exporter (FILE ends with .prom).",
+            show_default=False,
+        ),
+    ] = None,
     runs_folder: RunsFolder = None,
     json: AsJson = False,
 ) -> None:
-    """Write RUN for other tools: samples as CSV, a time line for Perfetto, figures for Bencher.
+    """Write RUN for other tools: samples as CSV, a time line for Perfetto, figures for Bencher, metrics.
 
     --csv writes all samples with their times, one file per cell, and summary.csv. start_ns is relative to the start
     of sample 0. For cells that were traced or had neighbours, those tables are written too; their times are cycles of
@@ -62,8 +71,15 @@ def export(
         raise UsageError(
             "--trace-processor reads what --perfetto writes, which was not asked for", hint="add --perfetto FILE"
         )
-    if csv is None and perfetto is None and bmf is None:
-        raise UsageError("export was not told what to write", hint="--csv DIR, --perfetto FILE or --bmf FILE")
+    if csv is None and perfetto is None and bmf is None and openmetrics is None:
+        raise UsageError(
+            "export was not told what to write", hint="--csv DIR, --perfetto FILE, --bmf FILE or --openmetrics FILE"
+        )
+    if openmetrics is not None and openmetrics.suffix != ".prom":
+        raise UsageError(
+            f"--openmetrics {openmetrics}: the textfile collector reads no file of another ending than .prom",
+            hint=f"name it {openmetrics.with_suffix('.prom')}",
+        )
     if json and bmf == "-":
         raise UsageError("--json and --bmf - both write to stdout", hint="name a file for --bmf")
     if csv is not None and csv.exists() and not csv.is_dir():
@@ -91,6 +107,12 @@ def export(
         document["bmf"] = told = _write_bmf(found, bmf)
         if bmf != "-":
             lines.append(f"{bmf}  {told['measures']} figures of {told['benchmarks']} cells")
+    if openmetrics is not None:
+        from stealtime.merging.openmetrics import write_openmetrics
+
+        count = write_openmetrics(found, openmetrics.absolute())
+        document["openmetrics"] = {"file": str(openmetrics), "lines": count}
+        lines.append(f"{openmetrics}  {count} lines")
     if json:
         print_document(document)
         return
@@ -103,6 +125,12 @@ def export(
         print_line(line)
 
 
+def _shows_hosts(run: "Run") -> bool:
+    from stealtime.merging.document import shows_hosts
+
+    return shows_hosts(run)
+
+
 def _write_csv(run: "Run", folder: Path) -> dict[str, Any]:
     from stealtime.cli.output import message_console
     from stealtime.report.csv import write_summary_csv
@@ -113,8 +141,14 @@ def _write_csv(run: "Run", folder: Path) -> dict[str, Any]:
     from stealtime.store.writer import DiskError, disk_errors
     from stealtime.vocabulary.errors import StealtimeError
 
-    summary = folder / "summary.csv"
     files: list[dict[str, str | int]] = []
+    if run.manifest.merged is not None and _shows_hosts(run):
+        from stealtime.merging.csv import write_hosts_csv
+
+        written = write_hosts_csv(run, folder)
+        files += [{"file": path, "rows": rows} for path, rows in written.items()]
+        return {"summary": str(folder / "hosts.csv"), "files": files}
+    summary = folder / "summary.csv"
     try:
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)

@@ -202,10 +202,15 @@ async def _measure(folder: "FleetFolder", site: "Site", *, is_new: bool) -> None
 
 
 def _forget(folder: "FleetFolder") -> None:
-    """Remove a fleet run of which there is nothing: no host was found."""
-    import shutil
+    """Remove a fleet run of which there is nothing, since no host was found: what was made here, and nothing else."""
+    import contextlib
 
-    shutil.rmtree(folder.folder, ignore_errors=True)
+    from stealtime.fleet.record import FLEET, RUNS
+
+    with contextlib.suppress(OSError):
+        (folder.folder / FLEET).unlink(missing_ok=True)
+        (folder.folder / RUNS).rmdir()
+        folder.folder.rmdir()
 
 
 def _go_on(folder: "FleetFolder") -> str:

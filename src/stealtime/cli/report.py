@@ -1,12 +1,15 @@
 """``stealtime report RUN``: one HTML file with the tables and figures of a run."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stealtime.cli import completion
 from stealtime.cli.parameters import AsJson, RunName, RunsFolder
+
+if TYPE_CHECKING:
+    from stealtime.store.run import Run
 
 
 def report(
@@ -46,6 +49,12 @@ def report(
     bars = None if accept is None else find_bars(accept)
     found = find_run(run, runs_folder)
     path = (found.folder / "report.html" if output is None else output).absolute()
+    if found.manifest.merged is not None and bars is None and _write_hosts(found, path):
+        if as_json:
+            print_document({"schema_version": 1, "path": str(path), "bytes": path.stat().st_size})
+        else:
+            print_line(str(path))
+        return
     with message_console().status(f"drawing {len(found.trials)} trials"):
         summary = summarize(found)
         size_bytes = write_report(found, path, summary, None if bars is None else hold(summary, bars, str(accept)))
@@ -53,3 +62,23 @@ def report(
         print_document({"schema_version": 1, "path": str(path), "bytes": size_bytes})
     else:
         print_line(str(path))
+
+
+def _write_hosts(run: "Run", path: Path) -> bool:
+    """Write the page of a merged run, if that is one over hosts; tells whether it is."""
+    from stealtime.merging.document import shows_hosts
+    from stealtime.site.database import open_database
+    from stealtime.site.overview import overview_of
+    from stealtime.site.page import write_site
+
+    if not shows_hosts(run):
+        return False
+    database = open_database([run])
+    try:
+        document = overview_of(database, [], path.parent)
+    finally:
+        database.close()
+    remarks = [] if run.manifest.merged is None else run.manifest.merged.remarks
+    document = document.model_copy(update={"remarks": [*remarks, *document.remarks]})
+    write_site(document, path, f"{run.manifest.campaign_name} on {document.hosts} hosts")
+    return True

@@ -25,6 +25,7 @@ class File(StrEnum):
     ADVISE = "advise"
     ADVISE_FROM = "advise-from"
     ADVISE_HISTORY = "advise-history"
+    FLEET_RUN = "fleet-run"
     BLACKOUT = "blackout"
     CHECK = "check"
     ANALYSIS = "analysis"

@@ -176,8 +176,11 @@ class FleetFolder:
         for name, written in said.files.items():
             write_synced(partial / _name(name), _content(written))
         if place.exists():
-            shutil.rmtree(place)
-        partial.rename(place)
+            # Aside first and by its own new name: nothing that a host says is ever the path that is removed.
+            replaced = cells / f".replaced-{os.getpid()}"
+            _within(cells, place).rename(replaced)
+            shutil.rmtree(replaced)
+        partial.rename(_within(cells, place))
         sync_folder(cells)
 
     def _run(self, host: HostRecord) -> Path:
@@ -188,6 +191,17 @@ def _name(text: str | None) -> str:
     if text is None or not _NAME.fullmatch(text):
         raise StealtimeError(f"a host says a name that is none: {text!r}")
     return text
+
+
+def _within(folder: Path, path: Path) -> Path:
+    """Give a path that is directly in a folder, whatever its name was made of.
+
+    Raises:
+        StealtimeError: It is elsewhere.
+    """
+    if path.parent.resolve() != folder.resolve():
+        raise StealtimeError(f"{path} is not in {folder}")
+    return path
 
 
 def _content(written: str) -> bytes:

@@ -125,7 +125,7 @@ def _why_not(a: list[HostPool], b: list[HostPool], values: list[dict[str, float]
 
 def lines_of(comparison: HostsComparison) -> list[tuple[str, ...]]:
     """Give a row for each figure: cell, figure, hosts, ratio with interval, verdict, and the host that changed most."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     last = ""
     for one in comparison.figures:
         hosts = f"{one.hosts_a} (each with itself)" if one.paired else f"{one.hosts_a}, {one.hosts_b}"

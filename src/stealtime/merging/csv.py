@@ -23,7 +23,16 @@ def write_hosts_csv(run: Run, folder: Path) -> dict[str, int]:
         folder.mkdir(parents=True, exist_ok=True)
         with hosts.open("w", newline="") as file:
             writer = csv.writer(file)
-            head = ("cell", "figure", "hosts", "pooled_ns", "smallest_ns", "smallest_host", "largest_ns", "largest_host")
+            head = (
+                "cell",
+                "figure",
+                "hosts",
+                "pooled_ns",
+                "smallest_ns",
+                "smallest_host",
+                "largest_ns",
+                "largest_host",
+            )
             writer.writerow((*head, "value_ns", "low_ns", "high_ns", "not_judged_because"))
             for cell in figures_of(tables.rows, tables.counts):
                 for one in cell.figures:

@@ -2,6 +2,7 @@
 
 from stealtime.merging.figures import HostsOfCell, figures_of
 from stealtime.merging.tables import read_run_tables
+from stealtime.store.elsewhere import samples_at_hand
 from stealtime.store.merged import MergedPart
 from stealtime.store.run import Run
 from stealtime.vocabulary.errors import StealtimeError
@@ -23,6 +24,15 @@ class MergedDocument(Model):
     def is_over_hosts(self) -> bool:
         """Whether a cell was measured on more than one host."""
         return any(len(cell.hosts) > 1 for cell in self.cells)
+
+
+def shows_hosts(run: Run) -> bool:
+    """Tell whether a merged run is shown as hosts, of their counts alone: else as any run, of its samples.
+
+    Raises:
+        StealtimeError: It is no merged run, or its tables are damaged.
+    """
+    return read_merged(run).is_over_hosts or not samples_at_hand(run)
 
 
 def read_merged(run: Run) -> MergedDocument:

@@ -313,7 +313,7 @@ def read_run_tables(folder: Path) -> RunTables:
     """
     try:
         columns = pq.ParquetFile(folder / TRIALS).read(use_threads=False).to_pydict()
-        table = pq.ParquetFile(folder / COUNTS).read(use_threads=False)
+        table = pq.ParquetFile(folder / COUNTS).read()
         rows = [TrialRow(*values) for values in zip(*(columns[name] for name in TRIALS_SCHEMA.names), strict=True)]
         trial, duration, count = (table.column(name).to_numpy() for name in RUN_COUNTS_SCHEMA.names)
     except (pa.ArrowException, OSError, TypeError, KeyError, ValueError) as error:

@@ -73,9 +73,9 @@ def figure_words(figure: RangeOverHosts) -> tuple[str, ...]:
 
 def _notes(document: MergedDocument, *, everything: bool) -> Iterator[str]:
     yield ""
-    because = {one.because for cell in document.cells for one in cell.figures if one.name == "p50_ns"} - {None}
-    if because:
-        yield f"over hosts: not judged, because {'; '.join(sorted(map(str, because)))}"
+    reasons = {one.because for cell in document.cells for one in cell.figures if one.name == "p50_ns"} - {None}
+    if reasons:
+        yield f"over hosts: not judged, because {'; '.join(sorted(map(str, reasons)))}"
     limits = {cell.limited: None for cell in document.cells if cell.limited is not None}
     for limit in limits:
         cells = [cell.measurement for cell in document.cells if cell.limited == limit]

@@ -5,7 +5,7 @@ from math import ceil, floor, log10
 from markupsafe import Markup, escape
 
 from stealtime.report import notation
-from stealtime.report.palette import distinct_looks
+from stealtime.report.palette import Look, distinct_looks
 from stealtime.site.overview import CellCurves, Curve
 
 _WIDTH, _HEIGHT = 760, 320
@@ -42,10 +42,10 @@ def draw(cell: CellCurves, named: list[str]) -> Markup:
         *(f'<path class="other" d="{path(curve)}"/>' for curve in others),
         f'<path class="pooled" d="{path(cell.pooled)}"/>',
     ]
-    keys = [("pooled", "all hosts together", None)]
-    for curve, look in zip(curves, distinct_looks(len(curves) + 1)[1:], strict=False):
-        parts.append(f'<path class="named" style="--light:{look.light};--dark:{look.dark}" d="{path(curve)}"/>')
-        keys.append(("named", curve.host, look))
+    keys: list[tuple[str, str, Look | None]] = [("pooled", "all hosts together", None)]
+    for curve, own in zip(curves, distinct_looks(len(curves) + 1)[1:], strict=False):
+        parts.append(f'<path class="named" style="--light:{own.light};--dark:{own.dark}" d="{path(curve)}"/>')
+        keys.append(("named", curve.host, own))
     if others:
         keys.append(("other", "each other host", None))
     for number, (kind, words, look) in enumerate(keys[:14]):

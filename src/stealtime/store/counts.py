@@ -3,7 +3,7 @@
 Durations are counted in units of the clock, so that the counts of any trials add up to those of all of them, exactly:
 the same percentiles as from all samples. Nothing here is a float. A probe whose durations hardly repeat would have as
 many rows as samples: from ``DISTINCT_MOST`` distinct ones on, durations are rounded down to ``KEPT_BITS`` significant
-bits, which is at most 0.2 % too little, and the table says so and of how many samples.
+bits, which is at most 0.4 % too little, and the table says so and of how many samples.
 """
 
 import hashlib
@@ -87,10 +87,12 @@ def merge_counts(parts: Iterable[Counts]) -> Counts:
         return NOTHING
     values = np.concatenate([one.duration for one in found])
     weights = np.concatenate([one.count for one in found])
-    duration, group = np.unique(values, return_inverse=True)
-    count = np.zeros(len(duration), np.uint64)
-    np.add.at(count, group, weights)
-    return Counts(duration, count, sum(one.rounded for one in found))
+    # The parts are in order: a stable sort merges them.
+    order = np.argsort(values, kind="stable")
+    values = values[order]
+    begins = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
+    count = np.add.reduceat(weights[order], begins)
+    return Counts(values[begins], count, sum(one.rounded for one in found))
 
 
 def count_durations(durations: NDArray[Any]) -> Counts:

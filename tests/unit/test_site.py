@@ -1,0 +1,101 @@
+"""The page over many runs, and SQL over them."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulated_fleet import SimulatedHost, SimulatedRun, write_run
+
+from stealtime.merging.merging import merge
+from stealtime.site.database import Database, open_database
+from stealtime.site.overview import overview_of
+from stealtime.site.page import write_site
+from stealtime.store.run import Run
+
+RECIPES = re.findall(r"```sql\n(.*?)```", (Path(__file__).parents[2] / "docs" / "sql.md").read_text(), re.S)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """Twelve hosts that are alike, one that is slow and one of another microcode."""
+    folder = tmp_path_factory.mktemp("fleet")
+    hosts = [SimulatedHost(f"h{number}") for number in range(12)]
+    hosts += [SimulatedHost("slow", slower=(11, 10)), SimulatedHost("other", slower=(11, 10), microcode="0x2")]
+    chance = np.random.default_rng(5)
+    return [Run.open(write_run(folder, SimulatedRun(host, repetitions=3), chance)) for host in hosts]
+
+
+@pytest.fixture
+def database(fleet: list[Run]) -> Database:
+    return open_database(fleet)
+
+
+def test_there_are_six_recipes() -> None:
+    assert len(RECIPES) == 6
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_recipe_gives_what_it_says(database: Database, number: int) -> None:
+    rows = database.rows(RECIPES[number])
+    assert len(rows) >= (0 if "NOT usable" in RECIPES[number] else 1)
+
+
+def test_the_exact_percentile_is_that_of_all_counts(database: Database, fleet: list[Run]) -> None:
+    from stealtime.merging.figures import value_ns
+    from stealtime.merging.tables import tables_of
+    from stealtime.store.counts import merge_counts
+
+    ((_, p99_ns, samples),) = database.rows(RECIPES[1])
+    tables = [tables_of(run) for run in fleet]
+    counts = merge_counts(one for each in tables for one in each.counts.values())
+    rate = tables[0].rows[0].units_per_s or 0
+    assert int(samples) == counts.samples
+    assert p99_ns == pytest.approx(value_ns(counts, round(rate), "p99_ns"))
+
+
+def test_a_query_reads_nothing_but_the_runs(database: Database) -> None:
+    import duckdb
+
+    for sql in (
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "COPY runs TO '/dev/shm/x.csv'",
+        "SET enable_external_access = true",
+    ):
+        with pytest.raises(duckdb.Error):
+            database.rows(sql)
+
+
+def test_parts_of_a_merged_run_count_once(fleet: list[Run], tmp_path: Path) -> None:
+    merged = Run.open(merge(fleet, tmp_path / "merged").folder)
+    for given in ([*fleet, merged], [merged, *fleet], [merged]):
+        opened = open_database(given)
+        assert opened.rows("SELECT count(*) FROM trials") == [(3 * len(fleet),)]
+        ((counted, told),) = opened.rows("SELECT (SELECT sum(count) FROM counts), (SELECT sum(samples) FROM trials)")
+        assert int(counted) == int(told)
+        opened.close()
+
+
+def test_the_page_names_the_slow_one_with_its_way_and_loads_nothing(database: Database, tmp_path: Path) -> None:
+    (database.folders[next(iter(database.folders))] / "report.html").write_text("its own page")
+    document = overview_of(database, [], tmp_path / "page")
+    assert {one.host for one in document.named} == {"slow"}
+    assert [one.hosts for one in document.not_judged] == [["other"]]
+    write_site(document, tmp_path / "index.html", "14 hosts")
+    page = (tmp_path / "index.html").read_text()
+    assert "1 of 14 hosts is worse than their peers: <strong>slow</strong>" in page
+    assert "report.html" in page
+    assert "<script" not in page
+    assert not re.search(r'(src|href)="(https?:)?//', page)
+    assert page.count("<svg") == 1
+
+
+def test_a_run_that_cannot_be_written_is_read_all_the_same(tmp_path: Path) -> None:
+    host = SimulatedHost("a")
+    folder = write_run(tmp_path, SimulatedRun(host, repetitions=1), np.random.default_rng(1))
+    (folder / "trials.parquet").mkdir()
+    opened = open_database([Run.open(folder)])
+    assert opened.rows("SELECT host, samples > 0 FROM trials") == [("a", True)]
+    later = SimulatedRun(host, SimulatedRun(host).at + timedelta(days=1), 1)
+    assert later.at > SimulatedRun(host).at

@@ -34,6 +34,7 @@ ELSEWHERE_SHARE_MAX = 0.05
 SETTLE_NS = 100_000
 """How much the medians of parts in which nothing was delayed may differ between two boots, however short the delay."""
 DISK_BYTES = 8 << 20
+TAKEN_BY_THE_HOST = ("pending", "preempted", "emulator_off")
 HOG_ON_NS = 5_000_000
 SERVER = Path(__file__).with_name("nbd_server.py")
 
@@ -113,7 +114,8 @@ async def test_the_delay_of_a_block_server_is_host_io_and_nothing_else(
         part: float(np.median(delayed.parts_ns[part]) - np.median(at_once.parts_ns[part])) for part in REQUEST_PARTS
     }
     assert LANDED_SHARE_MIN * delay_ns <= shift_ns["host_io"] <= LANDED_SHARE_MAX * delay_ns, text
-    elsewhere = {part: shift for part, shift in shift_ns.items() if part != "host_io"}
+    # What the host takes of virtual CPU and emulator is named, and is no delay of the server's.
+    elsewhere = {part: shift for part, shift in shift_ns.items() if part not in ("host_io", *TAKEN_BY_THE_HOST)}
     limit_ns = max(ELSEWHERE_SHARE_MAX * delay_ns, SETTLE_NS)
     assert max(elsewhere.values()) <= limit_ns, text
     tell(f"devices, {device}: {text}")
@@ -131,7 +133,8 @@ async def test_a_hog_on_the_virtual_cpus_cpu_is_pending_or_preempted_and_nothing
     hit = ways.duration_ns > np.median(ways.duration_ns) + HOG_ON_NS / 2
     assert hit.sum() >= 20, told(ways)
     late_ns = {part: float((values[hit] - usual[part]).sum()) for part, values in ways.parts_ns.items()}
-    excess_ns = float(sum(late_ns.values()))
+    # The emulator is on another CPU than the hog.
+    excess_ns = float(sum(late_ns.values())) - late_ns["emulator_off"]
     text = (
         f"{hit.sum()} requests were hit: {', '.join(f'{part} {late / 1e6:.1f} ms' for part, late in late_ns.items())}"
     )

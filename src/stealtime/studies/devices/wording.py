@@ -11,6 +11,7 @@ PART_WORDS = {
     "handle": "guest's handler",
     "wake": "task woken",
     "preempted": "virtual CPU off elsewhere",
+    "emulator_off": "emulator off",
     "unexplained": "unexplained",
 }
 """Of each part of a request's way."""

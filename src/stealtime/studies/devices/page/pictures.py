@@ -14,7 +14,7 @@ from stealtime.report.page.templates import rendered, templates_of
 from stealtime.report.palette import distinct_looks
 from stealtime.studies.devices.catalogue import part_figure
 from stealtime.studies.devices.figures import DeviceFigures
-from stealtime.studies.devices.parameters import DiskParameters
+from stealtime.studies.devices.rows import short_words
 from stealtime.studies.devices.wording import PART_WORDS
 
 
@@ -86,8 +86,8 @@ def percentile_figure(cells: Sequence[DeviceFigures]) -> DotFigure | None:
 
 
 def _device(cell: DeviceFigures) -> str:
-    return f"{cell.platform} {DiskParameters.of(cell).words}"
+    return f"{cell.platform} {short_words(cell)}"
 
 
 def _name(cell: DeviceFigures) -> str:
-    return f"{_device(cell)}, {cell.scenario}"
+    return f"{_device(cell)} ({cell.scenario.removeprefix('device-')})"

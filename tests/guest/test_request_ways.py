@@ -36,6 +36,8 @@ SETTLE_NS = 100_000
 DISK_BYTES = 8 << 20
 TAKEN_BY_THE_HOST = ("pending", "preempted", "emulator_off")
 HOG_ON_NS = 5_000_000
+HOG_SHARE_MIN = 0.90
+"""What else a busy host takes from the guest is in the same requests."""
 SERVER = Path(__file__).with_name("nbd_server.py")
 
 
@@ -139,6 +141,6 @@ async def test_a_hog_on_the_virtual_cpus_cpu_is_pending_or_preempted_and_nothing
         f"{hit.sum()} requests were hit: {', '.join(f'{part} {late / 1e6:.1f} ms' for part, late in late_ns.items())}"
     )
     landed_ns = late_ns["pending"] + late_ns["preempted"]
-    assert landed_ns >= LANDED_SHARE_MIN * excess_ns, text
+    assert landed_ns >= HOG_SHARE_MIN * excess_ns, text
     assert late_ns["pending"] > 0, text
     tell(f"devices, {device}: {text}")

@@ -1,7 +1,7 @@
 """The probes ``disk`` and ``net`` against devices that are known: a disk that holds each transfer, fio, an echo.
 
 The disk is a file of a file system in user space (``slow_disk``), in a mount namespace of its own. Its own cost is
-measured with a delay of 0 and taken off, as it is Python. Networks are namespaces that go with their processes.
+measured with a short delay and taken off, as it is Python. Networks are namespaces that go with their processes.
 """
 
 import json
@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.guest, needs_root]
 
 RIG = Path(__file__).parents[1] / "rigs" / "slow_disk.py"
 TOLERANCE = 0.05
+WAKING_MS = 0.03
+"""What being woken takes more after a longer sleep, whose caches others have filled: seen, 10 to 50 us."""
 PEER_TOLERANCE = 0.10
 ROUNDS = 7
 PRIORITY = 80
@@ -69,7 +71,8 @@ def test_a_known_delay_of_a_disk_is_found(depth: int, write: bool, tell: Callabl
         held_ms = said["held"][0] / 1e6
         return median_ms(document) - held_ms, held_ms
 
-    own_ms, _ = beyond_ms(0)
+    # So long that whoever waits sleeps, as it does for longer ones: to be woken is part of the way.
+    own_ms, _ = beyond_ms(0.0002)
     # One thread of Python answers one after the other, which is seen in some milliseconds of eight transfers.
     delays_ms = (1, 5, 20) if depth == 1 else (20,)
     found = {}
@@ -79,7 +82,7 @@ def test_a_known_delay_of_a_disk_is_found(depth: int, write: bool, tell: Callabl
     told = ", ".join(f"{ms:.3f} ms of {held:.3f}" for ms, held in found.values())
     tell(f"disk, {'writes' if write else 'reads'} at depth {depth}: found {told} (the way itself: {own_ms:.3f} ms)")
     for found_ms, held_ms in found.values():
-        assert found_ms == pytest.approx(held_ms, rel=TOLERANCE), (found, own_ms)
+        assert abs(found_ms - held_ms) <= TOLERANCE * held_ms + WAKING_MS, (found, own_ms)
 
 
 def test_all_that_was_due_while_a_disk_stalled_waited_until_it_went_on(
@@ -134,13 +137,14 @@ def test_the_median_of_a_file_is_that_of_fio(depth: int, tell: Callable[[str], N
         with path.open("wb") as file:
             file.write(os.urandom(1 << 20) * 256)
             os.fsync(file.fileno())
+        ours = agent("disk", "--target", path, "--depth", str(depth), "-D", "2s", "-p", "0", "--json")
+        ours += ["--cpu", str(MEASURED_CPU)]
         pairs = []
         for number in range(ROUNDS):
-            ours = agent("disk", "--target", path, "--depth", str(depth), "-D", "2s", "-p", "0", "--json")
-            ours += ["--cpu", str(MEASURED_CPU)]
-            sides = [lambda line=ours: 1e3 * median_ms(run(line)[0]), lambda: fio_median_us(path, depth)]
-            measured = [side() for side in (sides if number % 2 else sides[::-1])]
-            pairs.append(measured if number % 2 else measured[::-1])
+            # Which one is first alternates.
+            before = fio_median_us(path, depth) if number % 2 else None
+            ours_us = 1e3 * median_ms(run(ours)[0])
+            pairs.append((ours_us, before or fio_median_us(path, depth)))
     finally:
         path.unlink(missing_ok=True)
     ratios = sorted(ours / fio for ours, fio in pairs)

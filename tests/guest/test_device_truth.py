@@ -1,7 +1,7 @@
 """The probes ``disk`` and ``net`` against devices that are known: a disk that holds each transfer, fio, an echo.
 
 The disk is a file of a file system in user space (``slow_disk``), in a mount namespace of its own. Its own cost is
-measured with a delay of 0 and taken off, as it is Python. Networks are namespaces that go with their processes.
+measured with a short delay and taken off, as it is Python. Networks are namespaces that go with their processes.
 """
 
 import json
@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.guest, needs_root]
 
 RIG = Path(__file__).parents[1] / "rigs" / "slow_disk.py"
 TOLERANCE = 0.05
+WAKING_MS = 0.03
+"""What being woken takes more after a longer sleep, whose caches others have filled: seen, 10 to 50 us."""
 PEER_TOLERANCE = 0.10
 ROUNDS = 7
 PRIORITY = 80
@@ -40,9 +42,16 @@ def run(argv: list[str]) -> tuple[dict[str, Any], str]:
     return json.loads(done.stdout), done.stderr
 
 
-def on_slow_disk(delay_s: float, *arguments: str | Path, rig: tuple[str, ...] = ()) -> tuple[dict[str, Any], str]:
+def on_slow_disk(
+    delay_s: float, *arguments: str | Path, rig: tuple[str, ...] = ()
+) -> tuple[dict[str, Any], dict[str, list[int]]]:
+    """Measure, and give with it what the disk says of itself."""
     command = agent("disk", "--target", "{}", "-p", str(PRIORITY), "--json", *arguments)
-    return run([sys.executable, str(RIG), str(delay_s), *rig, "--", *command])
+    document, said = run([sys.executable, str(RIG), str(delay_s), *rig, "--", *command])
+    lines = [line.split() for line in said.splitlines()]
+    return document, {
+        line[0]: [int(one) for one in line[1:]] for line in lines if line and line[0] in ("held", "stall")
+    }
 
 
 def median_ms(document: dict[str, Any]) -> float:
@@ -55,15 +64,25 @@ def median_ms(document: dict[str, Any]) -> float:
 def test_a_known_delay_of_a_disk_is_found(depth: int, write: bool, tell: Callable[[str], None]) -> None:
     way = ("--write", "--overwrite") if write else ()
     options = ("--depth", str(depth), "-D", "1s", *way)
-    own_ms = median_ms(on_slow_disk(0, *options)[0])
-    found = {delay_ms: median_ms(on_slow_disk(delay_ms / 1e3, *options)[0]) - own_ms for delay_ms in (5, 20)}
-    # One thread of Python answers at a time, which is seen in a millisecond of several transfers.
-    if depth == 1:
-        found[1] = median_ms(on_slow_disk(0.001, *options)[0]) - own_ms
-    told = ", ".join(f"{ms:.3f} ms of {delay}" for delay, ms in sorted(found.items()))
-    tell(f"disk, {'writes' if write else 'reads'} at depth {depth}: found {told} (the disk itself: {own_ms:.3f} ms)")
-    for delay_ms, found_ms in found.items():
-        assert found_ms == pytest.approx(delay_ms, rel=TOLERANCE), (delay_ms, found, own_ms)
+
+    def beyond_ms(delay_s: float) -> tuple[float, float]:
+        """Give how long a transfer took that the disk did not hold, and how long it was held."""
+        document, said = on_slow_disk(delay_s, *options)
+        held_ms = said["held"][0] / 1e6
+        return median_ms(document) - held_ms, held_ms
+
+    # So long that whoever waits sleeps, as it does for longer ones: to be woken is part of the way.
+    own_ms, _ = beyond_ms(0.0002)
+    # One thread of Python answers one after the other, which is seen in some milliseconds of eight transfers.
+    delays_ms = (1, 5, 20) if depth == 1 else (20,)
+    found = {}
+    for delay_ms in delays_ms:
+        more_ms, held_ms = beyond_ms(delay_ms / 1e3)
+        found[delay_ms] = (held_ms + more_ms - own_ms, held_ms)
+    told = ", ".join(f"{ms:.3f} ms of {held:.3f}" for ms, held in found.values())
+    tell(f"disk, {'writes' if write else 'reads'} at depth {depth}: found {told} (the way itself: {own_ms:.3f} ms)")
+    for found_ms, held_ms in found.values():
+        assert abs(found_ms - held_ms) <= TOLERANCE * held_ms + WAKING_MS, (found, own_ms)
 
 
 def test_all_that_was_due_while_a_disk_stalled_waited_until_it_went_on(
@@ -74,7 +93,7 @@ def test_all_that_was_due_while_a_disk_stalled_waited_until_it_went_on(
         0.001, "-i", "5ms", "--depth", "4", "-D", "2s", "--samples", samples,
         rig=("--stall", str(STALL_FROM_S), str(STALL_S)),
     )  # fmt: skip
-    begin_ns, end_ns = (int(one) for one in said.strip().splitlines()[-1].split()[1:])
+    begin_ns, end_ns = said["stall"]
     clock = document["outcome"]["clock"]
     with pa.OSFile(str(samples)) as file:
         rows = {name: column.to_numpy() for name, column in pa.ipc.open_stream(file).read_pandas().items()}
@@ -85,7 +104,7 @@ def test_all_that_was_due_while_a_disk_stalled_waited_until_it_went_on(
     response_ns = rows["duration"] * ns_a_unit
     # None is missing: each number of intervals is due once.
     numbers = np.sort(np.rint((due - clock["origin_units"]) * ns_a_unit / (INTERVAL_S * 1e9)).astype(int))
-    assert list(numbers) == list(range(len(numbers))) and len(numbers) == 400, numbers
+    assert list(numbers) == list(range(400))
     held = (due_ns > begin_ns) & (due_ns < end_ns - 1e6)
     assert held.sum() >= STALL_S / INTERVAL_S - 2, (held.sum(), begin_ns, end_ns)
     # Nothing that was due then ended before the stall did, by its own account.
@@ -94,8 +113,8 @@ def test_all_that_was_due_while_a_disk_stalled_waited_until_it_went_on(
     late = float(np.median(response_ns[~held])) / 1e6
     tell(
         f"disk, open loop: {held.sum()} transfers were due in a stall of {STALL_S} s, each waited for its end "
-        f"(longest {response_ns.max() / 1e6:.1f} ms; {rows['wait'].max() * ns_a_unit / 1e6:.1f} ms before it was handed "
-        f"over); the others' median {late:.2f} ms"
+        f"(longest {response_ns.max() / 1e6:.1f} ms, {rows['wait'].max() * ns_a_unit / 1e6:.1f} ms of it before it was "
+        f"handed over); the others' median {late:.2f} ms"
     )
 
 
@@ -113,18 +132,19 @@ def fio_median_us(file: Path, depth: int) -> float:
 @pytest.mark.parametrize("depth", [1, 32])
 def test_the_median_of_a_file_is_that_of_fio(depth: int, tell: Callable[[str], None]) -> None:
     # /tmp may be in memory; what is measured is a disk.
-    path = Path("/var/tmp") / f"stealtime-truth-{os.getpid()}"  # noqa: S108
+    path = Path("/var/tmp") / f"stealtime-truth-{os.getpid()}"
     try:
         with path.open("wb") as file:
             file.write(os.urandom(1 << 20) * 256)
             os.fsync(file.fileno())
+        ours = agent("disk", "--target", path, "--depth", str(depth), "-D", "2s", "-p", "0", "--json")
+        ours += ["--cpu", str(MEASURED_CPU)]
         pairs = []
         for number in range(ROUNDS):
-            ours = agent("disk", "--target", path, "--depth", str(depth), "-D", "2s", "-p", "0", "--json")
-            ours += ["--cpu", str(MEASURED_CPU)]
-            sides = [lambda line=ours: 1e3 * median_ms(run(line)[0]), lambda: fio_median_us(path, depth)]
-            measured = [side() for side in (sides if number % 2 else sides[::-1])]
-            pairs.append(measured if number % 2 else measured[::-1])
+            # Which one is first alternates.
+            before = fio_median_us(path, depth) if number % 2 else None
+            ours_us = 1e3 * median_ms(run(ours)[0])
+            pairs.append((ours_us, before or fio_median_us(path, depth)))
     finally:
         path.unlink(missing_ok=True)
     ratios = sorted(ours / fio for ours, fio in pairs)
@@ -169,4 +189,5 @@ def test_messages_through_a_veth_come_back_and_none_is_lost(transport: str, tell
     counters, response = document["outcome"]["counters"], document["response"]
     tell(f"net, {transport} through a veth: p50 {response['p50_ns'] / 1e3:.1f}, p99 {response['p99_ns'] / 1e3:.1f} us")
     assert counters["sent_messages"] == response["count"] == 1000
-    assert not counters["lost_messages"] and not counters["late_answers"] and not counters["duplicates"]
+    for nothing in ("lost_messages", "late_answers", "duplicates"):
+        assert not counters[nothing], nothing

@@ -64,7 +64,8 @@ def test_times_follow_from_gaps_and_true_values_replace_what_did_not_fit(tmp_pat
     assert requests.offset_bytes is not None
     assert requests.offset_bytes.tolist() == [1 << 20, (1 << 20) + 7 * 4096, (1 << 20) + 2 * 4096]
     assert requests.elapsed_s == pytest.approx((150 + long) / HZ)
-    assert requests.answered is None and requests.peer_received is None
+    assert requests.answered is None
+    assert requests.peer_received is None
 
 
 @pytest.mark.parametrize("base", [-(1 << 40), 1 << 40])
@@ -78,7 +79,8 @@ def test_the_way_outward_is_the_peers_reading_less_ours(tmp_path: Path, base: in
         "answered": [1, 0],
     }
     requests = read_requests(trial(tmp_path, Echoes(), rows, [], base))
-    assert requests.peer_received is not None and requests.answered is not None
+    assert requests.peer_received is not None
+    assert requests.answered is not None
     assert requests.peer_received[0] == base + (1 << 30)
     assert np.array_equal(requests.answered, [True, False])
 

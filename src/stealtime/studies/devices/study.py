@@ -26,6 +26,7 @@ class DevicesStudy(CatalogueStudy):
     pictures = late("page.pictures:pictures")
     names = late("rows:names")
     more_tables = late("rows:more_tables")
+    judged_statements = late("analysis.statements:judged_statements")
 
     def summarize_cell(self, trials: "Sequence[Trial]") -> "CatalogueCell":
         from stealtime.report.catalogue.cell import summarize_cell

@@ -32,7 +32,7 @@ name "virtio-blk-pci", bus PCI, alias "virtio-blk"
 """
 
 
-def choices(*names: str, backing: str = "null") -> list[DeviceChoice]:
+def choices(*names: str, backing: str = "nothing") -> list[DeviceChoice]:
     return [DeviceChoice(find_model(name), backing, 2 << 20) for name in names]
 
 

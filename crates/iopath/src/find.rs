@@ -1,10 +1,10 @@
 //! Looking for the moments of requests in the traces.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use stealtime_wire::{EventKind, TraceColumns};
 
 use crate::error::PathError;
-use crate::occupation::Occupation;
+use crate::occupation::{Helpers, Occupation, Stretches};
 
 /// Linux counts a disk in these, whatever its own blocks are (`include/linux/blk_types.h`, `SECTOR_SHIFT`).
 const SECTOR_BYTES: u64 = 512;
@@ -127,6 +127,9 @@ pub struct HostEvents {
     /// When another thread woke that of each virtual CPU.
     woken: Vec<Vec<u64>>,
     pub occupation: Vec<Occupation>,
+    pub helpers: Helpers,
+    /// Of each virtual CPU: when it could run and did not, and the emulator slept.
+    pub held_up: Vec<Stretches>,
 }
 
 impl HostEvents {
@@ -134,10 +137,16 @@ impl HostEvents {
         let cpus = emulator.virtual_cpus;
         let mut found = Self { left: vec![Vec::new(); cpus.len()], woken: vec![Vec::new(); cpus.len()], ..Self::default() };
         let number: FxHashMap<i32, usize> = cpus.iter().enumerate().map(|(cpu, &thread)| (thread, cpu)).collect();
+        let mut helpers: FxHashSet<i32> = FxHashSet::default();
         let mut begun: FxHashMap<i32, (u64, u64)> = FxHashMap::default();
         for row in 0..host.time.len() {
             let (time, thread, value) = (host.time[row], host.thread[row], host.value[row]);
-            match EventKind::from_code(host.kind[row]) {
+            let kind = EventKind::from_code(host.kind[row]);
+            // Only calls of the emulator's threads are recorded.
+            if matches!(kind, Some(EventKind::FileCall | EventKind::CallEntry)) && !number.contains_key(&thread) {
+                helpers.insert(thread);
+            }
+            match kind {
                 Some(EventKind::FileCall) => {
                     if let Ok(offset) = u64::try_from(value) {
                         begun.insert(thread, (offset, time));
@@ -175,6 +184,8 @@ impl HostEvents {
         }
         found.received.sort_unstable();
         found.occupation = cpus.iter().map(|&thread| Occupation::of(thread, host)).collect();
+        found.helpers = Helpers::of(&helpers, host);
+        found.held_up = found.occupation.iter().map(|cpu| found.helpers.held_up_by(cpu)).collect();
         found
     }
 

@@ -64,8 +64,11 @@ parts! {
     Handle "handle"
     /// The guest's thread is woken and gets its CPU.
     Wake "wake"
-    /// The virtual CPU could run and is on no CPU, elsewhere on the way.
+    /// The virtual CPU could run and is on no CPU, elsewhere on the way: while the guest is at work, or while the
+    /// emulator sleeps until it goes on.
     Preempted "preempted"
+    /// The emulator has the request, could run and is on no CPU.
+    EmulatorOff "emulator_off"
     /// Between moments that were not all seen.
     Unexplained "unexplained"
 }
@@ -82,6 +85,11 @@ impl Part {
         Self::Handle,
         Self::Wake,
     ];
+
+    /// Whether the emulator is at work in it.
+    pub(crate) fn needs_emulator(self) -> bool {
+        matches!(self, Self::Take | Self::Complete)
+    }
 
     /// Whether the guest's own instructions go on in it: there a virtual CPU that is off loses time.
     pub(crate) fn needs_virtual_cpu(self) -> bool {

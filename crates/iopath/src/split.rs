@@ -3,6 +3,7 @@
 use crate::error::PathError;
 use crate::find::{Emulator, GuestEvents, HostEvents, Traces, first_in, last_in};
 use crate::moment::{MOMENTS, Moment, Part};
+use crate::occupation::Stretches;
 use crate::requests::Requests;
 
 /// What was found; a row a request.
@@ -166,17 +167,25 @@ impl World<'_> {
             let length = end - start;
             let cpu = if place < Moment::Raised as usize { issued_on } else { completed_on };
             let part = if next_place == place + 1 { Part::AFTER[place] } else { Part::Unexplained };
-            let is_raised = place == Moment::Raised as usize;
-            let may_wait = part.needs_virtual_cpu() || is_raised;
-            let occupation = cpu.filter(|_| may_wait).and_then(|cpu| {
-                self.host.as_ref().and_then(|(host, _)| host.occupation.get(usize::from(cpu)))
-            });
-            let off = occupation.map_or(0, |occupation| {
-                let stretches = if is_raised { &occupation.off } else { &occupation.waiting };
-                stretches.within(line.to_host(start), line.to_host(end)).min(length)
-            });
-            parts.push((if is_raised { Part::Pending } else { Part::Preempted }, off));
-            parts.push((part, length - off));
+            let within = |stretches: &Stretches| stretches.within(line.to_host(start), line.to_host(end)).min(length);
+            let mut left = length;
+            let mut take = |into: Part, cycles: u64| {
+                let taken = cycles.min(left);
+                left -= taken;
+                parts.push((into, taken));
+            };
+            if let (Some((host, _)), Some(cpu)) = (&self.host, cpu.map(usize::from)) {
+                let occupation = host.occupation.get(cpu);
+                if place == Moment::Raised as usize {
+                    take(Part::Pending, occupation.map_or(0, |one| within(&one.off)));
+                } else if part.needs_virtual_cpu() {
+                    take(Part::Preempted, occupation.map_or(0, |one| within(&one.waiting)));
+                } else if part.needs_emulator() {
+                    take(Part::EmulatorOff, within(&host.helpers.waiting));
+                    take(Part::Preempted, host.held_up.get(cpu).map_or(0, within));
+                }
+            }
+            parts.push((part, left));
             last = next;
         }
         parts

@@ -71,12 +71,28 @@ fn a_virtual_cpu_that_is_off_elsewhere_is_preempted() {
     let mut disturbed = way(40);
     disturbed.preempt(112, 122);
     disturbed.preempt(320, 335);
-    // While the emulator is at work nobody waits for the virtual CPU.
+    // While the disk is at work nobody waits for the virtual CPU.
     disturbed.preempt(170, 190);
     let found = found(&mut disturbed, &[(100, 450, 4096)], (40, 40));
     let all = parts(&found, 0);
     assert!(all.contains(&("preempted", 25)) && all.contains(&("notify", 10)) && all.contains(&("handle", 55)), "{all:?}");
     assert!(all.contains(&("host_io", 40)), "{all:?}");
+}
+
+#[test]
+fn an_emulator_that_waits_for_a_cpu_or_for_the_virtual_cpu_is_told_apart() {
+    let mut waiting = way(40);
+    waiting.host.tell(135 - 40, 0, EventKind::Waking, (VIRTUAL_CPU, 0, MAIN));
+    waiting.host.tell(150 - 40, 0, EventKind::Switch, (THIEF, 0, MAIN));
+    waiting.host.tell(158 - 40, 0, EventKind::CallEntry, (MAIN, 202, 0));
+    waiting.host.tell(159 - 40, 0, EventKind::Switch, (MAIN, 1, THIEF));
+    let all = parts(&found(&mut waiting, &[(100, 450, 4096)], (40, 40)), 0);
+    assert!(all.contains(&("emulator_off", 15)) && all.contains(&("take", 15)), "{all:?}");
+    let mut held_up = way(40);
+    held_up.host.tell(131 - 40, 0, EventKind::CallEntry, (MAIN, 202, 0));
+    held_up.preempt(135, 145);
+    let all = parts(&found(&mut held_up, &[(100, 450, 4096)], (40, 40)), 0);
+    assert!(all.contains(&("preempted", 10)) && all.contains(&("take", 20)), "{all:?}");
 }
 
 #[test]

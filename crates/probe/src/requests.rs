@@ -1,11 +1,25 @@
 //! Requests that overlap: when each is due, and where it is written down when it has ended.
 
-use crate::clock::time_stamp_counter;
+use crate::clock::{TscRate, time_stamp_counter};
 use crate::keeping::Next;
 use crate::recorder::Recorder;
 
 /// A device that stalls at the end of a trial would else hide what was due then.
 const GRACE_DIVISOR: u64 = 10;
+
+/// An open loop: so many requests, one due each so many cycles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenLoop {
+    pub interval: u64,
+    pub count: u64,
+}
+
+impl OpenLoop {
+    /// As many as begin within the duration.
+    pub fn of(interval_ns: u64, duration_ns: u64, rate: &TscRate) -> Self {
+        Self { interval: rate.to_cycles(interval_ns).max(1), count: duration_ns.div_ceil(interval_ns) }
+    }
+}
 
 /// When requests are due.
 #[derive(Debug, Clone, Copy)]
@@ -19,8 +33,9 @@ pub struct Pace {
 }
 
 impl Pace {
-    pub fn new(interval: Option<u64>, origin: u64, end: u64) -> Self {
-        Self { interval, next: origin, end }
+    pub fn new(open: Option<OpenLoop>, origin: u64) -> Self {
+        let last = open.map_or(u64::MAX, |open| open.count.saturating_mul(open.interval));
+        Self { interval: open.map(|open| open.interval), next: origin, end: origin.saturating_add(last) }
     }
 
     /// When the next request is due, if that has come by `now`; it then counts as taken.
@@ -81,14 +96,13 @@ pub struct Ledger<'a> {
 }
 
 impl<'a> Ledger<'a> {
-    /// Begins now: the first request of an open loop is due an interval from now.
-    pub fn begin(recorder: &'a Recorder, interval: Option<u64>, duration: u64) -> Self {
+    /// Begins now, when the first request of an open loop is due.
+    pub fn begin(recorder: &'a Recorder, open: Option<OpenLoop>, duration: u64) -> Self {
         let origin = time_stamp_counter();
-        let end = origin.saturating_add(duration);
-        recorder.start(origin, end);
+        recorder.start(origin, origin.saturating_add(duration));
         Self {
             recorder,
-            pace: Pace::new(interval, origin, end),
+            pace: Pace::new(open, origin),
             index: 0,
             room: recorder.room(),
             last_end: origin,
@@ -198,7 +212,7 @@ mod tests {
 
     #[test]
     fn an_open_loop_takes_each_request_at_its_time_however_late_it_is() {
-        let mut pace = Pace::new(Some(10), 100, 151);
+        let mut pace = Pace::new(Some(OpenLoop { interval: 10, count: 6 }), 100);
         assert_eq!((pace.take(99), pace.until_next(99)), (None, Some(1)));
         assert_eq!([pace.take(125), pace.take(125), pace.take(125)], [Some(100), Some(110), Some(120)]);
         assert_eq!((pace.take(125), pace.until_next(125)), (None, Some(5)));
@@ -211,7 +225,9 @@ mod tests {
 
     #[test]
     fn a_closed_loop_is_always_due_and_leaves_nothing_behind() {
-        let mut pace = Pace::new(None, 100, 1_000);
+        let rate = TscRate { hz: 2e9, source: "made up".to_owned() };
+        assert_eq!(OpenLoop::of(1_000, 10_500, &rate), OpenLoop { interval: 2_000, count: 11 });
+        let mut pace = Pace::new(None, 100);
         assert_eq!((pace.take(7), pace.until_next(7), pace.left_before(1_000)), (Some(7), None, 0));
     }
 

@@ -2,7 +2,8 @@
 //! does something to it.
 //!
 //! `counter` is a workload whose losses can be proved, `count` and `ask` are its clients, `blackout` tells how long any
-//! client saw nothing, `rtp` sends and receives streams of voice packets. They are commands of `stealtime-agent`.
+//! client saw nothing, `rtp` sends and receives streams of voice packets,
+//! `echo` sends the messages of the probe `net` back. They are commands of `stealtime-agent`.
 
 // Where nobody reads any more `eprintln!` panics; see `stealtime_console::remarks`.
 #![deny(clippy::print_stderr)]
@@ -10,6 +11,7 @@
 mod blackout;
 mod counter;
 mod counting;
+mod echo;
 mod ending;
 mod judge;
 mod kept;
@@ -31,6 +33,7 @@ pub use counter::{OnReboot, Server};
 use crate::blackout::{Blackout, BlackoutError};
 use crate::counter::Counter;
 use crate::counting::{Ask, Count, CountError};
+use crate::echo::Echo;
 use crate::rtp::{Rtp, SocketError};
 
 // No comment of the documentation: it would become the help of the command that this is flattened into.
@@ -45,6 +48,8 @@ pub enum WitnessCommand {
     Blackout(Blackout),
     /// Ask a `counter` for its state, or to verify its memory, reboot its machine or power it off
     Ask(Ask),
+    /// Send back each message of `net`, over UDP and TCP, with when it came and when it went
+    Echo(Echo),
     /// Send or receive streams of voice packets: loss, delay, jitter, gaps and estimated opinion of any media path
     Rtp(Rtp),
 }
@@ -57,6 +62,7 @@ impl WitnessCommand {
             Self::Count(count) => counting::run(count),
             Self::Blackout(blackout) => blackout::run(blackout),
             Self::Ask(ask) => counting::run_ask(ask),
+            Self::Echo(echo) => echo::run(echo),
             Self::Rtp(rtp) => rtp::run(rtp),
         }
     }

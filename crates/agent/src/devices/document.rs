@@ -109,7 +109,14 @@ impl Document {
                 writeln!(output, "{name:<10} {:>14.3} {:>14.3}", of(response) * 1e-3, of(wait) * 1e-3)?;
             }
         }
+        if let (Some(sent), Some(lost)) = (self.count("sent_messages"), self.count("lost_messages")) {
+            writeln!(output, "{:<10} {lost:>14} of {sent}", "lost")?;
+        }
         write_findings(&self.outcome.findings, output)
+    }
+
+    fn count(&self, name: &str) -> Option<u64> {
+        self.outcome.counters.get(name).copied()
     }
 
     fn engine(&self) -> &'static str {

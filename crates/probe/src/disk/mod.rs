@@ -111,11 +111,11 @@ fn measure<E: Engine>(
     let refused = |error: io::Error| refused(target, disk, &error);
     let shortest = transfers::warm_up(engine, disk, &mut order, limits).map_err(refused)?;
     let most = match disk.interval_ns {
-        Some(interval_ns) => stage.trial.request.duration_ns / interval_ns + 1,
+        Some(interval_ns) => stage.trial.request.duration_ns.div_ceil(interval_ns) + 1,
         None => stage.most_turns(shortest / FASTER_THAN_WARM_UP),
     };
     let begun = stage.begin(most, None)?;
-    let clock = (rate, stage.trial.duration_cycles());
+    let clock = (rate, stage.trial.request.duration_ns);
     let before = Statistics::of(&target.path);
     let counts = transfers::measure(engine, disk, &mut order, &begun.recorder, clock).map_err(refused)?;
     let believed = Statistics::of(&target.path).zip(before).map(|(after, before)| after.since(before));
@@ -134,7 +134,7 @@ fn refused(target: &Target, disk: &Disk, error: &io::Error) -> TrialError {
     };
     TrialError::Target {
         target: target.path.display().to_string(),
-        trouble: format!("refuses to {} {} bytes: {error}", crate::disk::word(disk), disk.block_bytes),
+        trouble: format!("refuses to {} {} bytes: {error}", word(disk), disk.block_bytes),
         hint: Some(hint.to_owned()),
     }
 }

@@ -8,7 +8,7 @@ use stealtime_wire::{Disk, DiskOrder};
 use super::engine::Engine;
 use crate::clock::{TscRate, time_stamp_counter};
 use crate::recorder::Recorder;
-use crate::requests::{Ledger, Turn};
+use crate::requests::{Ledger, OpenLoop, Turn};
 use crate::sys::{KernelClock, kernel_clock_ns, mixed, next_random, sleep_until_monotonic};
 
 /// Nobody waits longer before looking whether the trial was stopped.
@@ -184,12 +184,12 @@ pub fn measure<E: Engine>(
     disk: &Disk,
     order: &mut Order,
     recorder: &Recorder,
-    (rate, duration): (&TscRate, u64),
+    (rate, duration_ns): (&TscRate, u64),
 ) -> io::Result<TransferCounts> {
     let mut queue = Queue::new(engine, disk);
     let mut counts = TransferCounts::default();
-    let interval = disk.interval_ns.map(|interval_ns| rate.to_cycles(interval_ns).max(1));
-    let mut ledger = Ledger::begin(recorder, interval, duration);
+    let open = disk.interval_ns.map(|interval_ns| OpenLoop::of(interval_ns, duration_ns, rate));
+    let mut ledger = Ledger::begin(recorder, open, rate.to_cycles(duration_ns));
     let patience = rate.to_cycles(PATIENCE_NS);
     let mut last_progress = recorder.origin();
     loop {
@@ -224,7 +224,7 @@ pub fn measure<E: Engine>(
         for number in queue.prepared.drain(..) {
             let one = &mut queue.under_way[number];
             one.submitted = submitted;
-            if interval.is_none() {
+            if open.is_none() {
                 one.due = submitted;
             }
         }

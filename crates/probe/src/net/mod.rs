@@ -36,7 +36,7 @@ use crate::error::TrialError;
 use crate::needs::Needs;
 use crate::probe::{Measured, Probe};
 use crate::recorder::Recorder;
-use crate::requests::{Ledger, Turn};
+use crate::requests::{Ledger, OpenLoop, Turn};
 use crate::stage::Stage;
 use crate::sys;
 
@@ -103,7 +103,7 @@ impl Probe for Net {
         let mut talk = Talk::new(self, line);
         let seen = talk.warm_up(stage).map_err(refused)?;
         let most = match self.interval_ns {
-            Some(interval_ns) => stage.trial.request.duration_ns / interval_ns + 1,
+            Some(interval_ns) => stage.trial.request.duration_ns.div_ceil(interval_ns) + 1,
             None => stage.most_turns((seen.shortest / u64::from(self.depth)).max(SHORTEST_TURN_CYCLES)),
         };
         let begun = stage.begin(most, None)?;
@@ -256,11 +256,12 @@ impl<'a> Talk<'a> {
     /// The connection is gone.
     fn measure(&mut self, stage: &Stage, recorder: &Recorder, base: u64) -> io::Result<Counts> {
         let (net, rate) = (self.net, stage.trial.rate);
-        let interval = net.interval_ns.map(|interval_ns| rate.to_cycles(interval_ns).max(1));
+        let duration_ns = stage.trial.request.duration_ns;
+        let open = net.interval_ns.map(|interval_ns| OpenLoop::of(interval_ns, duration_ns, rate));
         let patience = rate.to_cycles(net.patience_ns);
         let depth = net.depth as usize;
         let mut counts = Counts::default();
-        let mut ledger = Ledger::begin(recorder, interval, stage.trial.duration_cycles());
+        let mut ledger = Ledger::begin(recorder, open, stage.trial.duration_cycles());
         // One that is due and for which the kernel had no room.
         let mut held: Option<u64> = None;
         loop {
@@ -277,7 +278,7 @@ impl<'a> Talk<'a> {
             if turn == Turn::Issue {
                 while self.pending.count() < depth {
                     let Some(due) = held.take().or_else(|| ledger.pace.take(now)) else { break };
-                    if !self.send(interval.map(|_| due))? {
+                    if !self.send(open.map(|_| due))? {
                         held = Some(due);
                         break;
                     }

@@ -12,7 +12,6 @@ from stealtime.lab.image.modules import ModuleWish
 from stealtime.vocabulary.errors import UsageError
 
 Kind = Literal["disk", "network"]
-Backing = Literal["file", "memory", "null"]
 
 SERIAL_PREFIX = "st-"
 """By this and its model's name a guest tells a disk of ours from any other one; SCSI has room for 16 letters."""
@@ -48,8 +47,8 @@ class DeviceChoice:
     model: DeviceModel
     backing: str = "file"
     """What is behind a disk on the host: ``file`` (unnamed, read and written with O_DIRECT where its file system can),
-    ``memory`` (an unnamed file in memory), ``null`` (nothing: requests are answered at once), or the URI of a server of
-    the network block device protocol (``nbd+unix:///?socket=PATH``)."""
+    ``memory`` (an unnamed file in memory), ``nothing`` (requests are answered at once), or the URI of a server of the
+    network block device protocol (``nbd+unix:///?socket=PATH``)."""
     size_bytes: int = 64 << 20
     """Of a disk, all of it written before a guest boots: what was never written a file system answers without a disk.
     """

@@ -166,10 +166,10 @@ def _block(number: str, device: BackedDevice) -> list[str]:
             "-drive",
             f"if=none,id={number},file=/proc/self/fd/{device.descriptor},format=raw,cache={cache},aio=threads",
         ]
-    if backing == "null":
+    if backing == "nothing":
         return ["-drive", f"if=none,id={number},driver=null-co,size={device.choice.size_bytes},read-zeroes=on"]
     if backing.startswith(_NBD_PREFIX):
         return ["-drive", f"if=none,id={number},file={backing.replace(',', ',,')},format=raw,cache=none"]
     raise UsageError(
-        f"nothing known is behind a disk {backing!r}", hint="it is file, memory, null or nbd+unix:///?socket=PATH"
+        f"nothing known is behind a disk {backing!r}", hint="it is file, memory, nothing or nbd+unix:///?socket=PATH"
     )

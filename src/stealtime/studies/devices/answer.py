@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from stealtime._core import REQUEST_PARTS
-from stealtime.lab.platforms.device_models import find_model
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.report.answer import Answer, Quotes
 from stealtime.report.answer_trust import why_nothing
@@ -11,7 +10,7 @@ from stealtime.report.catalogue.answer import answered, figure_words, ratio_word
 from stealtime.report.summary import RunSummary
 from stealtime.studies.devices.catalogue import part_figure
 from stealtime.studies.devices.figures import DeviceFigures
-from stealtime.studies.devices.parameters import DiskParameters
+from stealtime.studies.devices.rows import pairs, short_words
 from stealtime.studies.devices.wording import PART_WORDS
 
 STUDY = "devices"
@@ -25,44 +24,27 @@ def answer_of(summary: RunSummary) -> Answer:
     if not valid:
         return Answer.not_judged(STUDY, *why_nothing(summary, cells))
     quotes = Quotes()
-    pairs = [(base, cell) for cell in valid if _is_emulated(cell) and (base := _paravirtual(cell, valid)) is not None]
-    told = [_compared(quotes, base, cell) for base, cell in pairs]
-    quoted: Sequence[DeviceFigures] = pairs[0] if pairs else valid[:1]
-    beside = [cell for cell in valid if cell not in quoted] if told else valid
+    both = pairs(valid)
+    told = [_compared(quotes, base, cell) for base, cell in both]
+    quoted: Sequence[DeviceFigures] = both[0] if both else valid[:1]
+    in_pairs = {cell.key for pair in both for cell in pair}
+    beside = [cell for cell in valid if cell.key not in in_pairs]
     told += [_one(quotes, cell) for cell in beside]
     figures = [cell.figure("p50_ns") for cell in quoted]
     return answered(STUDY, summary, told[: _MOST_LINES + 1], quotes=quotes, cells=(quoted, cells), figures=figures)
 
 
-def _is_emulated(cell: DeviceFigures) -> bool:
-    return find_model(DiskParameters.of(cell).device).is_emulated
-
-
-def _paravirtual(cell: DeviceFigures, cells: Sequence[DeviceFigures]) -> DeviceFigures | None:
-    """Give the paravirtual device of the same kind of machine that did the same, the first of several."""
-    own = DiskParameters.of(cell)
-
-    def matches(other: DeviceFigures) -> bool:
-        same = DiskParameters.of(other).model_copy(update={"device": own.device}) == own
-        where = (other.platform, other.scenario, other.traced) == (cell.platform, cell.scenario, cell.traced)
-        return same and where and not _is_emulated(other)
-
-    return next((other for other in cells if matches(other)), None)
-
-
 def _compared(quotes: Quotes, base: DeviceFigures, cell: DeviceFigures) -> str:
     ratio = ratio_words(quotes, base, cell, "p50_ns")
-    emulated, paravirtual = DiskParameters.of(cell), DiskParameters.of(base)
     told = (
-        f"{_where(cell)}: {emulated.words} takes {figure_words(quotes, cell, 'p50_ns')}, {paravirtual.words} "
+        f"{_where(cell)}: {short_words(cell)} takes {figure_words(quotes, cell, 'p50_ns')}, {short_words(base)} "
         f"{figure_words(quotes, base, 'p50_ns')}"
     )
     return f"{told}{'' if ratio is None else f': {ratio}'}{_largest(quotes, cell)}"
 
 
 def _one(quotes: Quotes, cell: DeviceFigures) -> str:
-    words = DiskParameters.of(cell).words
-    return f"{_where(cell)}: {words} takes {figure_words(quotes, cell, 'p50_ns')}{_largest(quotes, cell)}"
+    return f"{_where(cell)}: {short_words(cell)} takes {figure_words(quotes, cell, 'p50_ns')}{_largest(quotes, cell)}"
 
 
 def _where(cell: DeviceFigures) -> str:

@@ -22,7 +22,7 @@ from stealtime.wire.devices import (
     ScratchTarget,
 )
 
-Backing = Annotated[str, Field(pattern=r"^(file|memory|null|nbd\+unix://\S+)$")]
+Backing = Annotated[str, Field(pattern=r"^(file|memory|nothing|nbd\+unix://\S+)$")]
 """What is behind a disk on the host: a file on the host's disk, a file in memory, nothing, which reads as zeros, or a
 server of network block devices."""
 

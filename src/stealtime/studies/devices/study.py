@@ -24,6 +24,9 @@ class DevicesStudy(CatalogueStudy):
     answer = late("answer:answer_of")
     figures = late("figures:DeviceFigures")
     pictures = late("page.pictures:pictures")
+    names = late("rows:names")
+    more_tables = late("rows:more_tables")
+    judged_statements = late("analysis.statements:judged_statements")
 
     def summarize_cell(self, trials: "Sequence[Trial]") -> "CatalogueCell":
         from stealtime.report.catalogue.cell import summarize_cell

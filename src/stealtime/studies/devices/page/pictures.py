@@ -4,18 +4,17 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from stealtime._core import REQUEST_PARTS
 from stealtime.report import notation
 from stealtime.report.page.bar_figure import Bar, BarFigure, Part, draw_bars
 from stealtime.report.page.dot_figure import DotFigure, Group, Row, draw_dots, log_duration_axis, logarithm
-from stealtime.report.page.line_figure import duration_axis
+from stealtime.report.page.line_figure import Axis, round_values
 from stealtime.report.page.section import Pictures
 from stealtime.report.page.templates import rendered, templates_of
 from stealtime.report.palette import distinct_looks
 from stealtime.studies.devices.catalogue import part_figure
 from stealtime.studies.devices.figures import DeviceFigures
-from stealtime.studies.devices.parameters import DiskParameters
-from stealtime.studies.devices.wording import PART_WORDS
+from stealtime.studies.devices.rows import short_words
+from stealtime.studies.devices.wording import STAGES
 
 
 def pictures(cells: Sequence[DeviceFigures]) -> Pictures:
@@ -32,24 +31,30 @@ def pictures(cells: Sequence[DeviceFigures]) -> Pictures:
 
 
 def way_figure(cells: Sequence[DeviceFigures]) -> BarFigure | None:
-    """Draw the mean request of each cell, a piece for each part of its way."""
+    """Draw the mean request of each cell, a piece for each stage of its way."""
     bars = [bar for cell in cells if (bar := _bar(cell)) is not None]
     if not bars:
         return None
-    longest = max(sum(part.value for part in bar.parts) for bar in bars)
-    looks = dict(zip((PART_WORDS[part] for part in REQUEST_PARTS), distinct_looks(len(REQUEST_PARTS)), strict=True))
-    shown = {part.name for bar in bars for part in bar.parts}
+    # Room for the words at a bar's end.
+    high = 1.15 * max(sum(part.value for part in bar.parts) for bar in bars)
+    ticks = tuple(
+        (value, notation.trimmed_duration(round(value)) if value else "0") for value in round_values(0, high, 6)
+    )
+    there = {part.name for bar in bars for part in bar.parts}
+    looks = zip(STAGES, distinct_looks(len(STAGES)), strict=True)
     return BarFigure(
         "The way of a request, in the mean",
-        duration_axis("mean of all transfers", [0.0, longest]),
+        Axis("mean of all transfers", 0.0, high, ticks),
         tuple(bars),
-        {name: look for name, look in looks.items() if name in shown},
+        {stage: look for stage, look in looks if stage in there},
     )
 
 
 def _bar(cell: DeviceFigures) -> Bar | None:
-    values = {part: cell.figure(part_figure(part)).p50 for part in REQUEST_PARTS}
-    parts = [Part(PART_WORDS[part], value, notation.duration(value, 3)) for part, value in values.items() if value]
+    stages = {
+        stage: sum(cell.figure(part_figure(part)).p50 or 0.0 for part in parts) for stage, parts in STAGES.items()
+    }
+    parts = [Part(stage, value, notation.duration(value, 3)) for stage, value in stages.items() if value]
     if not parts:
         return None
     return Bar(_name(cell), tuple(parts), notation.duration(sum(part.value for part in parts), 3))
@@ -86,8 +91,8 @@ def percentile_figure(cells: Sequence[DeviceFigures]) -> DotFigure | None:
 
 
 def _device(cell: DeviceFigures) -> str:
-    return f"{cell.platform} {DiskParameters.of(cell).words}"
+    return f"{cell.platform} {short_words(cell)}"
 
 
 def _name(cell: DeviceFigures) -> str:
-    return f"{_device(cell)}, {cell.scenario}"
+    return f"{_device(cell)} ({cell.scenario.removeprefix('device-')})"

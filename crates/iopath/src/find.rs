@@ -135,7 +135,8 @@ pub struct HostEvents {
 impl HostEvents {
     pub fn of(host: &TraceColumns<'_>, emulator: &Emulator<'_>) -> Self {
         let cpus = emulator.virtual_cpus;
-        let mut found = Self { left: vec![Vec::new(); cpus.len()], woken: vec![Vec::new(); cpus.len()], ..Self::default() };
+        let mut found =
+            Self { left: vec![Vec::new(); cpus.len()], woken: vec![Vec::new(); cpus.len()], ..Self::default() };
         let number: FxHashMap<i32, usize> = cpus.iter().enumerate().map(|(cpu, &thread)| (thread, cpu)).collect();
         let mut helpers: FxHashSet<i32> = FxHashSet::default();
         let mut begun: FxHashMap<i32, (u64, u64)> = FxHashMap::default();

@@ -75,16 +75,8 @@ parts! {
 
 impl Part {
     /// The part after a moment; what follows the raised interrupt is divided further.
-    pub(crate) const AFTER: [Self; MOMENTS - 1] = [
-        Self::Submit,
-        Self::Notify,
-        Self::Take,
-        Self::HostIo,
-        Self::Complete,
-        Self::Deliver,
-        Self::Handle,
-        Self::Wake,
-    ];
+    pub(crate) const AFTER: [Self; MOMENTS - 1] =
+        [Self::Submit, Self::Notify, Self::Take, Self::HostIo, Self::Complete, Self::Deliver, Self::Handle, Self::Wake];
 
     /// Whether the emulator is at work in it.
     pub(crate) fn needs_emulator(self) -> bool {

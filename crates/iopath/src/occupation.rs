@@ -24,7 +24,9 @@ impl Stretches {
 
     fn of(stretches: &[(u64, u64)]) -> Self {
         let mut made = Self::default();
-        stretches.iter().for_each(|&(start, end)| made.push(start, end));
+        for &(start, end) in stretches {
+            made.push(start, end);
+        }
         made
     }
 
@@ -95,7 +97,8 @@ pub struct Helpers {
 impl Helpers {
     /// Follows threads through the switches and wake-ups of the host; until one is first seen it sleeps.
     pub fn of(threads: &FxHashSet<i32>, host: &TraceColumns<'_>) -> Self {
-        let (mut running, mut waiting): (Vec<(u64, u64)>, Vec<(u64, u64)>) = (Vec::new(), Vec::new());
+        let mut running: Vec<(u64, u64)> = Vec::new();
+        let mut waiting: Vec<(u64, u64)> = Vec::new();
         let (mut ran_since, mut could_since) = (FxHashMap::<i32, u64>::default(), FxHashMap::<i32, u64>::default());
         for row in 0..host.time.len() {
             let (time, left, came) = (host.time[row], host.thread[row], host.other[row]);
@@ -185,7 +188,9 @@ mod tests {
         stretches.push(10, 20);
         stretches.push(20, 20);
         stretches.push(30, 35);
-        for (start, end, expected) in [(0, 9, 0), (0, 12, 2), (15, 32, 7), (20, 30, 0), (0, 99, 15), (40, 50, 0), (9, 3, 0)] {
+        for (start, end, expected) in
+            [(0, 9, 0), (0, 12, 2), (15, 32, 7), (20, 30, 0), (0, 99, 15), (40, 50, 0), (9, 3, 0)]
+        {
             assert_eq!(stretches.within(start, end), expected, "{start} to {end}");
         }
     }

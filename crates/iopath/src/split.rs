@@ -33,14 +33,11 @@ pub fn split(requests: &Requests<'_>, traces: &Traces<'_>, offsets: (i64, i64)) 
     let host = traces.host.map(|(host, emulator)| (HostEvents::of(&host, &emulator), emulator));
     let world = World { guest, host, alone: alone(requests) };
     let offsets = world.narrowed(requests, offsets);
-    let line = TimeLine { offset: i64::midpoint(offsets.0, offsets.1), error: offsets.1.abs_diff(offsets.0).div_ceil(2) };
+    let line =
+        TimeLine { offset: i64::midpoint(offsets.0, offsets.1), error: offsets.1.abs_diff(offsets.0).div_ceil(2) };
     let count = requests.submitted.len();
-    let mut found = Found {
-        parts: vec![vec![0; count]; Part::ALL.len()],
-        seen: vec![0; count],
-        offsets,
-        out_of_order: 0,
-    };
+    let mut found =
+        Found { parts: vec![vec![0; count]; Part::ALL.len()], seen: vec![0; count], offsets, out_of_order: 0 };
     for row in 0..count {
         let looked = world.look(requests, row, &line);
         let moments = ordered(looked.moments, line.error, &mut found.out_of_order);

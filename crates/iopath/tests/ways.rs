@@ -75,7 +75,10 @@ fn a_virtual_cpu_that_is_off_elsewhere_is_preempted() {
     disturbed.preempt(170, 190);
     let found = found(&mut disturbed, &[(100, 450, 4096)], (40, 40));
     let all = parts(&found, 0);
-    assert!(all.contains(&("preempted", 25)) && all.contains(&("notify", 10)) && all.contains(&("handle", 55)), "{all:?}");
+    assert!(
+        all.contains(&("preempted", 25)) && all.contains(&("notify", 10)) && all.contains(&("handle", 55)),
+        "{all:?}"
+    );
     assert!(all.contains(&("host_io", 40)), "{all:?}");
 }
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from stealtime.campaigns.validity import reasons_of
 from stealtime.report.catalogue.model import Catalogue, ProbeFigures
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.cells.records import cell_figures, used_trials
@@ -113,12 +114,17 @@ def summarize_cell(
         catalogue: What it declares.
         model: Of the cell.
         trials: All of the cell, at least one.
-        measure: Gives what the figures are taken from, of a trial; None takes its result.
+        measure: Gives what the figures are taken from, of a valid trial, by its tables; None takes its result.
     """
     cell = trials[0].record.cell
     declared = catalogue.probes[cell.probe]
-    taken = measure or (lambda trial: trial.result(declared.model))
-    results: list[Any] = [taken(trial) for trial in used_trials(trials)]
+    results: list[Any]
+    if measure is None:
+        results = [trial.result(declared.model) for trial in used_trials(trials)]
+    else:
+        # Tables of a trial that may not be used are not read: they may be what is wrong with it.
+        invalid = reasons_of([trial.record for trial in trials])
+        results = [measure(trial) for trial, reasons in zip(trials, invalid, strict=True) if not reasons]
     values = {name: [declared.value(name, one) for one in results] for name in declared.figures}
     counts = {name: sum(int(one) for one in values[name] if one is not None) for name in declared.names("sum")}
     found = [FigureOfRepetitions.of(name, values[name]) for name in declared.names("median")]

@@ -1,11 +1,19 @@
 #!/usr/bin/env bash
-# Puts uv into .tools/uv: one pinned version, from PyPI, with nothing but Python's own venv.
+# Puts uv into .tools/uv: one pinned version, from PyPI, with nothing but Python's own venv. Where that version is on PATH,
+# that one is taken: a clone then needs no network for it.
 set -euo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"
 version=0.13.9
 
 [[ "$(.tools/uv/bin/uv --version 2>/dev/null)" == "uv $version"* ]] && exit 0
+
+installed=$(command -v uv || true)
+if [[ -n $installed && "$("$installed" --version 2>/dev/null)" == "uv $version"* ]]; then
+    mkdir -p .tools/uv/bin
+    ln -sf "$(readlink -f "$installed")" .tools/uv/bin/uv
+    exit 0
+fi
 
 command -v python3 >/dev/null || stop "python3 was not found" "apt-get install python3"
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||

@@ -46,10 +46,6 @@ if [[ ! -e .venv/.built ]]; then
 fi
 step "fetch the crates" cargo fetch --locked
 crates=$(crates_in_all)
-# Where no registry is reached, uv's cache may have all that is wanted.
-sync_environment() {
-    .tools/uv/bin/uv sync --locked --verbose || .tools/uv/bin/uv sync --locked --verbose --offline
-}
-how_far=what_is_built step "build the environment" sync_environment
+how_far=what_is_built step "build the environment" uv_or_cached sync --locked --verbose
 # Make compares this file's time with those of the sources.
 touch .venv/.built

@@ -18,7 +18,7 @@ export CARGO="$here/tools/packages-cargo.sh" CARGO_TARGET_DIR="${CARGO_TARGET_DI
 
 rm -rf build dist/packages/wheel dist/packages/*.whl
 step "build the wheel for glibc $STEALTIME_GLIBC" \
-    .tools/uv/bin/uv build --wheel --no-create-gitignore --out-dir dist/packages/wheel
+    uv_or_cached build --wheel --no-create-gitignore --out-dir dist/packages/wheel
 step "audit the wheel" auditwheel repair --only-plat --plat "$platform" --wheel-dir dist/packages \
     dist/packages/wheel/*.whl
 rm -r dist/packages/wheel

@@ -13,6 +13,11 @@ stop() {
     exit 2
 }
 
+# uv_or_cached ARGUMENT...: runs uv; where no registry is reached, its cache may have all that is wanted.
+uv_or_cached() {
+    .tools/uv/bin/uv "$@" || .tools/uv/bin/uv "$@" --offline
+}
+
 # moves: whether a line on standard error can be written anew.
 moves() {
     [[ -t 2 && ${TERM:-dumb} != dumb ]]

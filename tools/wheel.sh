@@ -7,5 +7,5 @@ source "$(dirname "$0")/steps.sh"
 rm -f dist/stealtime-*.whl
 # setuptools keeps files of earlier builds in build/lib and would pack those that are gone from the tree.
 rm -rf build
-step "build the wheel" .tools/uv/bin/uv build --wheel --no-create-gitignore --out-dir dist
+step "build the wheel" uv_or_cached build --wheel --no-create-gitignore --out-dir dist
 ls dist/stealtime-*.whl

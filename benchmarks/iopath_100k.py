@@ -100,7 +100,8 @@ def split_plainly(case: Case) -> dict[str, NDArray[np.int64]]:
         chosen = events["kind"] == EVENT_KINDS.index(kind)
         if thread is not None:
             chosen &= events["thread"] == thread
-        return events["time"][chosen].astype(np.int64)
+        found: NDArray[np.int64] = events["time"][chosen].astype(np.int64)
+        return found
 
     moments = [
         case.requests["submitted"].astype(np.int64),

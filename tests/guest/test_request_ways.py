@@ -36,8 +36,8 @@ SETTLE_NS = 100_000
 DISK_BYTES = 8 << 20
 TAKEN_BY_THE_HOST = ("pending", "preempted", "emulator_off")
 HOG_ON_NS = 5_000_000
-HOG_SHARE_MIN = 0.90
-"""What else a busy host takes from the guest is in the same requests."""
+HIT_FACTOR_MIN = 5.0
+"""With the hog so many times more requests take long than without it."""
 SERVER = Path(__file__).with_name("nbd_server.py")
 
 
@@ -128,19 +128,21 @@ async def test_a_hog_on_the_virtual_cpus_cpu_is_pending_or_preempted_and_nothing
     device: str, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     await require_usable(PLATFORM)
+    cell = {"device": device, "backing": "memory"}
+    quiet = await ways_of_cell(tmp_path, cell)
     hog = {"kind": "process", "load": "cpu-load", "cpus": "measured", "priority": 90, "on": "5ms", "off": "15ms"}
-    ways = await ways_of_cell(tmp_path, {"device": device, "backing": "memory"}, neighbours=[hog])
-    usual = {part: float(np.median(values)) for part, values in ways.parts_ns.items()}
-    # Whoever was hit waited for a good part of the hog's turn.
-    hit = ways.duration_ns > np.median(ways.duration_ns) + HOG_ON_NS / 2
-    assert hit.sum() >= 20, told(ways)
+    ways = await ways_of_cell(tmp_path, cell, neighbours=[hog])
+    usual = {part: float(np.median(values)) for part, values in quiet.parts_ns.items()}
+    limit_ns = np.median(quiet.duration_ns) + HOG_ON_NS / 2
+    # Whoever was hit waited for a good part of the hog's turn; without the hog nobody does, or few.
+    hit = ways.duration_ns > limit_ns
+    text = f"{hit.sum()} of {len(hit)} requests were hit, {(quiet.duration_ns > limit_ns).sum()} without the hog"
+    assert hit.mean() >= HIT_FACTOR_MIN * max((quiet.duration_ns > limit_ns).mean(), 1 / len(hit)), text
     late_ns = {part: float((values[hit] - usual[part]).sum()) for part, values in ways.parts_ns.items()}
     # The emulator is on another CPU than the hog.
     excess_ns = float(sum(late_ns.values())) - late_ns["emulator_off"]
-    text = (
-        f"{hit.sum()} requests were hit: {', '.join(f'{part} {late / 1e6:.1f} ms' for part, late in late_ns.items())}"
-    )
+    text = f"{text}: {', '.join(f'{part} {late / 1e6:.1f} ms' for part, late in late_ns.items())}"
     landed_ns = late_ns["pending"] + late_ns["preempted"]
-    assert landed_ns >= HOG_SHARE_MIN * excess_ns, text
+    assert landed_ns >= LANDED_SHARE_MIN * excess_ns, text
     assert late_ns["pending"] > 0, text
     tell(f"devices, {device}: {text}")

@@ -1,7 +1,8 @@
 """What M. Friedman says in words of a guest's disk requests, held against a run.
 
 A statement is judged of intervals over repetitions alone (95 %, of the geometric mean in another session): where they
-overlap, or where there are none, it is not judged. Of equal machines one in forty would be called higher.
+overlap, or where there are none, it is not judged. How often that calls equal machines different was measured for such
+intervals of other studies (benchmarks/equal_runs.py), and not of devices yet.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -19,6 +19,7 @@ from stealtime.studies.telephony.calls.results import Dialogues, spread_of
 from stealtime.studies.telephony.lengths import BEGUN_PER_S
 from stealtime.studies.telephony.parameters import Transport
 from stealtime.studies.telephony.sipp.log import LoggedMessage
+from stealtime.studies.telephony.sipp.ports import free_port
 from stealtime.studies.telephony.sipp.program import Sipp, SippOrder, SippUse, start_sipp
 from stealtime.studies.telephony.sipp.statistics import parse_statistics
 from stealtime.vocabulary.errors import StealtimeError
@@ -41,6 +42,11 @@ _POLL_S = 0.02
 
 def scenario_path(name: str) -> Path:
     return Path(str(resources.files("stealtime.studies.telephony.calls") / "scenarios" / f"{name}.xml"))
+
+
+def callers_port(client: Client, transport: Transport, usual: int = CALLERS_PORT) -> int:
+    """Give the port from which callers call: the usual one, unless a lost connection of earlier callers has it."""
+    return usual if transport == "udp" else free_port(client, usual)
 
 
 class CallSignalling:
@@ -238,6 +244,9 @@ class CallSignalling:
         limit_s: float,
         answered_within_s: float | None = None,
     ) -> Sipp:
+        own_port = port + self._beyond
+        if port == CALLERS_PORT:
+            own_port = callers_port(self._client, self.plan.transport, own_port)
         order = SippOrder(
             scenario=scenario_path(name),
             target=self._registrar if port == _REGISTERING_PORT else self._server,
@@ -248,7 +257,7 @@ class CallSignalling:
             limit_s=limit_s,
             answered_within_s=answered_within_s or GIVES_UP_AFTER_S,
             lost_stay_open=True,
-            options=("-p", str(port + self._beyond), *options),
+            options=("-p", str(own_port), *options),
         )
         sipp = start_sipp(self._client, order, self._folder / name)
         self._running.append(sipp)

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from stealtime.studies.telephony.calls.dialogues import CALLERS_PORT, GIVES_UP_AFTER_S, CallSignalling, scenario_path
+from stealtime.studies.telephony.calls.dialogues import GIVES_UP_AFTER_S, CallSignalling, callers_port, scenario_path
 from stealtime.studies.telephony.calls.outcomes import sessions_of
 from stealtime.studies.telephony.calls.plan import CallPlan
 from stealtime.studies.telephony.calls.relay_ports import open_ports
@@ -58,7 +58,7 @@ def session_failover(
         answered_within_s=GIVES_UP_AFTER_S,
         lost_stay_open=True,
         # A caller that gave up would else hang up by a BYE of SIPp's own, and a repeated answer end its call.
-        options=("-p", str(CALLERS_PORT), "-default_behaviors", "none"),
+        options=("-p", str(callers_port(place.client, wanted.transport)), "-default_behaviors", "none"),
     )
     begin_at_home(place)
     active, from_ns = place.await_protected(), time.monotonic_ns()

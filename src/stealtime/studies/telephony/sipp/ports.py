@@ -1,0 +1,38 @@
+"""Which port a SIPp over TCP can connect from: one whose earlier connection the kernel has forgotten.
+
+A connection that a server lost with its host stays in the client's kernel for minutes after the SIPp that had it: what
+it said last is sent again, and nobody answers. Another one from the same port to the same server is refused meanwhile
+(EADDRNOTAVAIL), also to a server that was booted since.
+"""
+
+from stealtime.hosts.client import Client, finished_at
+from stealtime.vocabulary.errors import StealtimeError
+
+PORTS = 10
+"""That are tried, from the usual one on: the next ones are those of phones."""
+_READ_WITHIN_S = 10.0
+_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+
+
+def free_port(client: Client, first: int) -> int:
+    """Give the first port from a usual one on that no connection of the client has, whatever its state.
+
+    Raises:
+        StealtimeError: There is none.
+    """
+    # A kernel without IPv6 has no table of it.
+    read = finished_at(client, ["cat", *_TABLES], _READ_WITHIN_S, "the connections of the client were not told")
+    taken = ports_taken(read.stdout.decode())
+    for port in range(first, first + PORTS):
+        if port not in taken:
+            return port
+    raise StealtimeError(
+        f"connections from all ports from {first} to {first + PORTS - 1} are left from earlier trials",
+        hint="wait some minutes: the kernel gives them up (tcp_orphan_retries)",
+    )
+
+
+def ports_taken(table: str) -> set[int]:
+    """Read the local ports of a table as ``/proc/net/tcp`` (proc(5)): the second column, after a colon, hexadecimal."""
+    rows = (line.split() for line in table.splitlines())
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if len(row) > 3 and row[0].endswith(":")}

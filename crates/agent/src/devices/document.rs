@@ -25,6 +25,9 @@ pub struct Document {
     machine: Facts,
 }
 
+/// The name of a figure, and which it is.
+type Line = (&'static str, fn(&Times) -> f64);
+
 /// Percentiles by nearest rank.
 #[derive(Serialize)]
 struct Times {
@@ -96,7 +99,7 @@ impl Document {
         if let (Some(response), Some(wait)) = (&self.response, &self.wait) {
             writeln!(output, "{:<10} {:>14} {:>14}", "", "response us", "of that, wait")?;
             writeln!(output, "{:<10} {:>14}", "count", response.count)?;
-            let lines: [(&str, fn(&Times) -> f64); 7] = [
+            let lines: [Line; 7] = [
                 ("min", |times| times.min_ns),
                 ("mean", |times| times.mean_ns),
                 ("p50", |times| times.p50_ns),

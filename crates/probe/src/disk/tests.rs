@@ -34,7 +34,7 @@ fn recorder(capacity: usize) -> Recorder {
     recorder.with(further, SideList::for_requests(capacity, 0))
 }
 
-/// Ends every transfer at once, but none while it stalls.
+/// Ends every transfer as soon as somebody waits for it, but none while it stalls.
 #[derive(Default)]
 struct Device {
     under_way: VecDeque<usize>,
@@ -43,6 +43,7 @@ struct Device {
     stalls: Option<(u64, u64)>,
     most_under_way: usize,
     result: Option<i32>,
+    is_awaited: bool,
 }
 
 impl Engine for Device {
@@ -53,13 +54,14 @@ impl Engine for Device {
         self.most_under_way = self.most_under_way.max(self.under_way.len());
     }
 
-    fn submit(&mut self, _least: usize, _timeout_ns: u64) -> io::Result<()> {
+    fn submit(&mut self, least: usize, _timeout_ns: u64) -> io::Result<()> {
+        self.is_awaited = least > 0;
         Ok(())
     }
 
     fn next_ended(&mut self) -> Option<(usize, i32)> {
         let now = time_stamp_counter();
-        if self.stalls.is_some_and(|(from, to)| (from..to).contains(&now)) {
+        if !self.is_awaited || self.stalls.is_some_and(|(from, to)| (from..to).contains(&now)) {
             return None;
         }
         let number = self.under_way.pop_front()?;

@@ -8,7 +8,7 @@ use stealtime_wire::{Disk, DiskOrder};
 use super::engine::Engine;
 use crate::clock::{TscRate, time_stamp_counter};
 use crate::recorder::Recorder;
-use crate::requests::{Ledger, OpenLoop, Turn};
+use crate::requests::{Ledger, OpenLoop, Pace, Turn};
 use crate::sys::{KernelClock, kernel_clock_ns, mixed, next_random, sleep_until_monotonic};
 
 /// Nobody waits longer before looking whether the trial was stopped.
@@ -103,7 +103,6 @@ struct Queue<'a, E> {
     engine: &'a mut E,
     under_way: Box<[UnderWay]>,
     free: Vec<usize>,
-    prepared: Vec<usize>,
     block_bytes: i32,
 }
 
@@ -114,7 +113,6 @@ impl<'a, E: Engine> Queue<'a, E> {
             engine,
             under_way: vec![NONE; depth].into(),
             free: (0..depth).rev().collect(),
-            prepared: Vec::with_capacity(depth),
             block_bytes: disk.block_bytes.cast_signed(),
         }
     }
@@ -125,6 +123,18 @@ impl<'a, E: Engine> Queue<'a, E> {
         let block = order.next_block(|block| self.under_way.iter().any(|one| one.block == block));
         self.under_way[number] = UnderWay { block, ..UnderWay::default() };
         block
+    }
+
+    /// Writes down the transfer that is due, if one is and there is room for it.
+    #[inline(always)]
+    fn issue(&mut self, order: &mut Order, pace: &mut Pace, now: u64) -> Option<usize> {
+        let &number = self.free.last()?;
+        let due = pace.take(now)?;
+        self.free.pop();
+        let block = self.take(number, order);
+        self.under_way[number].due = due;
+        self.engine.prepare(number, order.offset_of(block));
+        Some(number)
     }
 
     /// Ends a transfer, and gives what was written down of it.
@@ -205,28 +215,19 @@ pub fn measure<E: Engine>(
             break;
         }
         let mut wait_ns = LONGEST_WAIT_NS;
-        if turn == Turn::Issue {
-            while let Some(&number) = queue.free.last() {
-                let Some(due) = ledger.pace.take(now) else { break };
-                queue.free.pop();
-                let block = queue.take(number, order);
-                queue.under_way[number].due = due;
-                queue.engine.prepare(number, order.offset_of(block));
-                queue.prepared.push(number);
-            }
-            if !queue.free.is_empty()
-                && let Some(cycles) = ledger.pace.until_next(now)
-            {
-                wait_ns = wait_ns.min(rate.whole_ns(cycles));
+        // One at a time, so that what is read before each system call is about that transfer: of several in one call,
+        // which takes some microseconds each, the last would seem to have been under way for all of that time.
+        let issued = if turn == Turn::Issue { queue.issue(order, &mut ledger.pace, now) } else { None };
+        if let Some(number) = issued {
+            let one = &mut queue.under_way[number];
+            one.submitted = time_stamp_counter();
+            if open.is_none() {
+                one.due = one.submitted;
             }
         }
-        let submitted = time_stamp_counter();
-        for number in queue.prepared.drain(..) {
-            let one = &mut queue.under_way[number];
-            one.submitted = submitted;
-            if open.is_none() {
-                one.due = submitted;
-            }
+        if turn == Turn::Issue && !queue.free.is_empty() {
+            let until = ledger.pace.until_next(now).unwrap_or(0);
+            wait_ns = wait_ns.min(rate.whole_ns(until));
         }
         if queue.count() == 0 {
             if wait_ns > 0 {

@@ -116,6 +116,7 @@ impl Probe for Net {
             ("duplicates", counts.duplicates),
             ("not_started", counts.not_started),
             ("unwatched", counts.unwatched),
+            ("unfinished", counts.unfinished),
             ("outward_base_units", seen.base),
         ]);
         measured.findings.extend(lost(self, &counts));
@@ -177,6 +178,8 @@ struct Counts {
     not_started: u64,
     longest_not_started: u64,
     unwatched: u64,
+    /// Those that were not answered when the trial was stopped.
+    unfinished: u64,
 }
 
 /// What the warm-up has seen.
@@ -262,6 +265,7 @@ impl<'a> Talk<'a> {
         let depth = net.depth as usize;
         let mut counts = Counts::default();
         let mut ledger = Ledger::begin(recorder, open, stage.trial.duration_cycles());
+        let mut last_issue = recorder.origin();
         // One that is due and for which the kernel had no room.
         let mut held: Option<u64> = None;
         loop {
@@ -272,6 +276,13 @@ impl<'a> Talk<'a> {
             }
             let turn = ledger.turn(now, self.pending.count());
             if turn == Turn::Over {
+                break;
+            }
+            if turn == Turn::Issue {
+                last_issue = now;
+            } else if recorder.is_stopped() && now.saturating_sub(last_issue) > rate.to_cycles(WARM_UP_NS) {
+                // Whoever has stopped the trial does not wait for an answer that may never come.
+                counts.unfinished = self.pending.count() as u64;
                 break;
             }
             let mut wait_ns = LONGEST_WAIT_NS;

@@ -94,7 +94,9 @@ mod tests {
 
     fn of(times: &[u64]) -> Pending {
         let mut pending = Pending::default();
-        times.iter().for_each(|&time| pending.push(Sent { due: time, submitted: time }));
+        for &time in times {
+            pending.push(Sent { due: time, submitted: time });
+        }
         pending
     }
 

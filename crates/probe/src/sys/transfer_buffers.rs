@@ -24,7 +24,7 @@ impl TransferBuffers {
     }
 
     pub fn count(&self) -> usize {
-        self.memory.cells().len() * size_of::<u64>() / self.piece_bytes
+        size_of_val(self.memory.cells()) / self.piece_bytes
     }
 
     pub fn piece_bytes(&self) -> usize {
@@ -40,7 +40,7 @@ impl TransferBuffers {
     }
 }
 
-/// The step of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
+/// The step of `SplitMix64` (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
 pub fn next_random(state: u64) -> u64 {
     state.wrapping_add(0x9e37_79b9_7f4a_7c15)
 }

@@ -76,7 +76,6 @@ impl Uring {
 
     /// Hands over what was prepared and waits for `least` transfers to end, but no longer than `timeout_ns`.
     pub fn submit(&mut self, least: usize, timeout_ns: u64) -> io::Result<()> {
-        #[expect(clippy::cast_possible_truncation, reason = "the remainder is below 10^9")]
         let time = Timespec::new().sec(timeout_ns / 1_000_000_000).nsec((timeout_ns % 1_000_000_000) as u32);
         let submitted = if least == 0 {
             self.ring.submitter().submit()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts uv into .tools/uv: one pinned version, from PyPI, with nothing but Python's own venv. Where that version is on PATH,
-# that one is taken: a clone then needs no network for it.
+# Puts uv into .tools/uv: one pinned version, from PyPI, with nothing but Python's own venv. Where that version is on
+# PATH, that one is taken: a clone then needs no network for it.
 set -euo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"

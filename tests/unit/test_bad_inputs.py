@@ -305,7 +305,7 @@ def test_a_short_flag_has_one_long_name_everywhere() -> None:
 def test_how_long_something_outside_is_watched_is_no_duration_of_a_probe() -> None:
     named = {path: {name for option in one.params for name in option.opts} for path, one in ALL.items()}
     assert [path for path, names in named.items() if {"--for", "--duration"} <= names] == []
-    assert {path for path, names in named.items() if "--duration" in names} == {("run",)}
+    assert {path for path, names in named.items() if "--duration" in names} == {("run",), ("fleet", "run")}
 
 
 def test_no_help_is_cut_or_wider_than_a_terminal(stealtime: Command, monkeypatch: pytest.MonkeyPatch) -> None:

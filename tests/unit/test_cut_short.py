@@ -176,7 +176,8 @@ async def test_a_trial_in_parts_is_joined_and_looks_as_any_other(tmp_path: Path)
     assert (tally.measured, tally.cut_short) == ([IN_PARTS], [])
     [trial] = Run.open(writer.folder).trials
     assert sorted(path.name for path in trial.folder.iterdir()) == [
-        "events.parquet", "samples.parquet", "serial.log", "trial.json",
+        "counts.parquet", "envelope.parquet", "events.parquet", "longest.parquet", "samples.parquet", "serial.log",
+        "trial.json",
     ]  # fmt: skip
     assert pq.read_table(trial.table("samples"))["duration"].to_pylist()[8:] == list(range(208, 1200))
     events = pq.read_table(trial.table("events")).to_pylist()

@@ -90,7 +90,7 @@ def test_all_that_comes_with_stealtime_can_be_read(name: str) -> None:
     ("name", "hint"),
     [
         ("hyperv-2013", "did you mean 'hyperv2013'?"),
-        ("xyz", "there are: hyperv-stretch, hyperv2013, rtos2013, telephony2011"),
+        ("xyz", "there are: guest-disk-times, hyperv-stretch, hyperv2013, rtos2013, telephony2011"),
     ],
 )
 def test_an_unknown_name_is_told_with_the_nearest_one(name: str, hint: str) -> None:

@@ -2,8 +2,8 @@
 //!
 //! One static binary for every platform, so that native and guest are compared with the same machine code.
 //! It is a child process natively and over ssh (`serve`), `/init` of a guest (as process 1), or a tool
-//! without Python (`check`, `tick`, `switch`, `wakeup`, `contend`, `rtload`, `disk`, `net`, `load`). What watches from outside
-//! (`counter`, `count`, `ask`, `blackout`, `rtp`) is the crate `stealtime-witness`.
+//! without Python (`check`, `tick`, `switch`, `wakeup`, `contend`, `rtload`, `disk`, `net`, `load`). What watches
+//! from outside (`counter`, `count`, `ask`, `blackout`, `rtp`) is the crate `stealtime-witness`.
 //! `guard` makes a command die with its parent, `restore` puts back what a killed agent had changed,
 //! `discipline` keeps the clock of a guest that is stopped often.
 

@@ -179,24 +179,16 @@ impl EventTable {
                 row.value = runtime_ns.number(event)?;
                 row.other = thread(whose.number(event)?);
             }
-            Layout::TimerEntry { timer, function } => {
-                row.kind = Kind::TimerEntry;
-                row.value = timer.number(event)?;
+            Layout::TimerEntry { timer: value, function } => {
+                (row.kind, row.value) = (Kind::TimerEntry, value.number(event)?);
                 row.name = symbol(&mut self.vocabulary, &mut self.handlers, function.number(event)?);
             }
-            Layout::TimerExit { timer } => {
-                row.kind = Kind::TimerExit;
-                row.value = timer.number(event)?;
-            }
-            Layout::CallExit { number } => {
-                row.kind = Kind::CallExit;
-                row.value = number.number(event)?;
-            }
-            Layout::TimerStart { expiry, function } => {
-                row.kind = Kind::TimerStart;
-                row.value = expiry.number(event)?;
+            Layout::TimerStart { expiry: value, function } => {
+                (row.kind, row.value) = (Kind::TimerStart, value.number(event)?);
                 row.name = symbol(&mut self.vocabulary, &mut self.handlers, function.number(event)?);
             }
+            Layout::TimerExit { timer: value } => (row.kind, row.value) = (Kind::TimerExit, value.number(event)?),
+            Layout::CallExit { number: value } => (row.kind, row.value) = (Kind::CallExit, value.number(event)?),
             Layout::Block { kind, sector, sectors } => {
                 row.kind = *kind;
                 row.value = sector.number(event)?;

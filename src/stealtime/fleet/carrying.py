@@ -86,7 +86,10 @@ def _order(order: HostOrder, runs_folder: Path) -> Order:
     try:
         campaign = Campaign.model_validate(order.campaign)
     except ValidationError as error:
-        raise UsageError(f"this host does not understand the campaign: {error.errors()[0]['msg']}") from None
+        raise UsageError(
+            f"this host does not understand the campaign: {error.errors()[0]['msg']}",
+            hint="install the same stealtime on all hosts",
+        ) from None
     resume = None
     if order.run_id is not None:
         if not (runs_folder / order.run_id / MANIFEST).is_file():

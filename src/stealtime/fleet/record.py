@@ -127,7 +127,10 @@ class FleetFolder:
         try:
             record = FleetRecord.model_validate_json(content)
         except ValidationError as error:
-            raise UsageError(f"{folder / FLEET} is damaged: {error.errors()[0]['msg']}") from None
+            raise UsageError(
+                f"{folder / FLEET} is damaged: {error.errors()[0]['msg']}",
+                hint="what hosts have sent is in their folders beside it: merge those, and measure the rest anew",
+            ) from None
         if record.schema_version > SCHEMA_VERSION:
             raise UsageError(
                 f"{folder / FLEET} has schema version {record.schema_version}; this stealtime reads {SCHEMA_VERSION}",

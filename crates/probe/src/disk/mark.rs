@@ -1,7 +1,8 @@
 //! The mark of a disk that was made for the probe `disk`: it says that what the disk holds may be lost.
 //!
 //! A disk is called differently in each machine, and none of a machine's own must ever be written to. So the disk
-//! itself says what it is: its first bytes are [`MARK`], then the name of its device in 32 bytes. What is before [`FIRST_BYTE`] is never written.
+//! itself says what it is: its first bytes are [`MARK`], then the name of its device in 32 bytes. What is before
+//! [`FIRST_BYTE`] is never written.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -1,10 +1,12 @@
 //! `disk`: how long transfers between memory and a disk take, one by one.
 //!
-//! Transfers of one size go past the kernel's cache (`O_DIRECT`), as many at a time as the depth says. In a closed loop
-//! each that ends is followed by another. In an open loop one is due each interval, whatever became of those before.
+//! Transfers of one size go past the kernel's cache (`O_DIRECT`), as many at a time as the depth says. In a closed
+//! loop each that ends is followed by another. In an open loop one is due each interval, whatever became of those
+//! before.
 //!
 //! * Due: in an open loop the start plus a whole number of intervals; in a closed loop when it was handed over.
-//! * Handed over: the reading of the time-stamp counter just before the system call that does it, one for each transfer.
+//! * Handed over: the reading of the time-stamp counter just before the system call that does it, one for each
+//!   transfer.
 //! * Ended: the reading when this thread sees the end (`io_uring(7)`'s queue, or `io_getevents(2)`). So the time in
 //!   which it was woken is part of a sample, as it is part of what a program waits.
 //! * A sample is the time from due to ended. No coordinated omission: what waits since the depth is reached, or this

@@ -1,7 +1,8 @@
 //! `net`: how long messages to a peer and their answers take, one by one.
 //!
-//! Messages of one size go to `stealtime-agent echo`, over UDP or over one TCP connection, through whatever card leads to
-//! its address. In a closed loop each answer is followed by another message, in an open loop one is due each interval.
+//! Messages of one size go to `stealtime-agent echo`, over UDP or over one TCP connection, through whatever card leads
+//! to its address. In a closed loop each answer is followed by another message, in an open loop one is due each
+//! interval.
 //!
 //! * Due: in an open loop the start plus a whole number of intervals; in a closed loop when it was handed over.
 //! * Handed over: the reading of the time-stamp counter just before `send(2)`.
@@ -13,10 +14,11 @@
 //!   offset is what the exchange of clocks allows, so that a direction's delay has a bound. `residence` is between its
 //!   two readings. The way back is what is left.
 //! * A message that is not answered within its patience is lost. It stays a row, with what it was waited for, which is
-//!   less than the truth, and `answered` 0; `lost_messages` counts them. What comes after that is counted (`late_answers`),
-//!   and so is what comes twice (`duplicates`).
+//!   less than the truth, and `answered` 0; `lost_messages` counts them. What comes after that is counted
+//!   (`late_answers`), and so is what comes twice (`duplicates`).
 //! * Floor: the shortest sample.
-//! * Limits: one thread sends and receives, on one CPU. TCP repeats what is lost on the way, which shows as a long sample.
+//! * Limits: one thread sends and receives, on one CPU. TCP repeats what is lost on the way, which shows as a long
+//!   sample.
 
 mod line;
 pub mod message;

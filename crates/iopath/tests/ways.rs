@@ -1,5 +1,7 @@
 //! The ways of requests whose every moment is known.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod world;
 
 use proptest::prelude::*;

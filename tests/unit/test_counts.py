@@ -1,8 +1,11 @@
 """Counts in place of samples: exact, in integers, the same however the samples were divided."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +20,8 @@ from stealtime.store.counts import (
     count_samples,
     merge_counts,
 )
-from stealtime.store.sample_units import Samples
+from stealtime.store.sample_units import Samples, read_units
+from stealtime.store.tables import EVENTS_SCHEMA
 
 SHARDS = 100
 
@@ -95,3 +99,21 @@ def test_counts_below_the_cap_stay_as_they_are() -> None:
 def test_nothing_has_no_percentile() -> None:
     with pytest.raises(ValueError, match="no samples"):
         merge_counts([NOTHING, Counts(NOTHING.duration, NOTHING.count)]).percentile(50, 100)
+
+
+def test_a_clock_that_went_back_makes_no_duration_and_is_counted(tmp_path: Path) -> None:
+    """Seen on a virtual machine whose counter stepped back by 0.2 ms; the agent stores what wraps around."""
+    saturated = 2**32 - 1
+    table = pa.table(
+        {"gap": pa.array([0, saturated, 4], pa.uint32()), "duration": pa.array([10, saturated, 7], pa.uint32())}
+    )
+    pq.write_table(table, tmp_path / "samples.parquet")
+    went_back = [("saturated", 1, 0, 2**64 - 579_834), ("saturated_gap", 1, 0, 2**64 - 1_396)]
+    events = pa.Table.from_pylist(
+        [dict(zip(EVENTS_SCHEMA.names, row, strict=True)) for row in went_back], EVENTS_SCHEMA
+    )
+    pq.write_table(events, tmp_path / "events.parquet")
+    batches = list(read_units([tmp_path / "samples.parquet"], [tmp_path / "events.parquet"], "gapped", None))
+    found = count_samples(batches, 3)
+    assert (found.backwards, found.counts.samples, found.watched_units) == (1, 2, 21)
+    assert found.longest["duration"].to_pylist() == [10, 7]

@@ -78,6 +78,8 @@ class Travelling:
     envelope: "pa.Table"
     watched_units: int
     """From the start of sample 0 to the end of the last one."""
+    backwards: int
+    """How many samples are in none of these, as the clock was behind at their end."""
 
 
 def merge_counts(parts: Iterable[Counts]) -> Counts:
@@ -127,9 +129,11 @@ def count_samples(batches: Iterable[Samples], samples: int) -> Travelling:
     width = max(1, -(-samples // BUCKETS_MOST))
     starts: list[NDArray[np.int64]] = []
     tops: list[NDArray[np.int64]] = []
-    watched = 0
+    watched = backwards = 0
     for batch in batches:
-        counted.append(count_durations(batch.duration))
+        lasting = batch.duration[batch.duration >= 0]
+        backwards += len(batch.duration) - len(lasting)
+        counted.append(count_durations(lasting))
         if len(counted) > 8:
             counted = [merge_counts(counted)]
         index = np.arange(batch.first, batch.first + len(batch.duration), dtype=np.int64)
@@ -137,7 +141,7 @@ def count_samples(batches: Iterable[Samples], samples: int) -> Travelling:
         # Buckets are cut at the same numbers whatever the batches are.
         cuts = np.flatnonzero(index % width == 0)
         edges = cuts if len(cuts) and cuts[0] == 0 else np.concatenate(([0], cuts))
-        top = np.maximum.reduceat(batch.duration, edges)
+        top = np.maximum.reduceat(np.maximum(batch.duration, 0), edges)
         if len(tops) and index[0] % width != 0:
             tops[-1][-1] = max(tops[-1][-1], top[0])
             top, edges = top[1:], edges[1:]
@@ -154,6 +158,7 @@ def count_samples(batches: Iterable[Samples], samples: int) -> Travelling:
         longest=_table({**longest, "cause": [None] * len(longest["index"])}, LONGEST_SCHEMA),
         envelope=_table(envelope, ENVELOPE_SCHEMA),
         watched_units=watched,
+        backwards=backwards,
     )
 
 
@@ -167,7 +172,7 @@ def _longest(
         chosen = np.flatnonzero(batch.duration > bar)
         chosen = np.concatenate((chosen, np.flatnonzero(batch.duration == bar)[: LONGEST_KEPT - len(chosen)]))
     else:
-        chosen = np.arange(len(batch.duration))
+        chosen = np.flatnonzero(batch.duration >= 0)
     together = {
         "index": np.concatenate((known["index"], index[chosen])),
         "start": np.concatenate((known["start"], batch.start[chosen])),

@@ -14,6 +14,12 @@ from stealtime.store.tables import ROWS_A_GROUP
 from stealtime.vocabulary.errors import StealtimeError
 
 
+_LARGEST = np.iinfo(np.int64).max
+BACKWARDS = -1
+"""Stands for a time at whose end the clock showed less than at its beginning: a virtual machine's counter may step back
+when its host moves it. The agent stores such a difference as it wraps around."""
+
+
 @dataclass(frozen=True)
 class Samples:
     """Some samples in a row."""
@@ -23,7 +29,7 @@ class Samples:
     start: NDArray[np.int64]
     """From the start of sample 0, shape (samples,)."""
     duration: NDArray[np.int64]
-    """Shape (samples,)."""
+    """Shape (samples,). Negative where the clock was behind at the end: that is no duration, see ``BACKWARDS``."""
     end_units: int
     """When the last one ended, or the next one is due."""
 
@@ -56,9 +62,10 @@ def read_units(samples: Sequence[Path], events: Sequence[Path], layout: str, int
             due = (first + batch.num_rows) * (interval or 0) + end_units
         else:
             if layout == "gapped":
-                paused = paused + _true_values(batch.column("gap"), first, long_gaps)
-            ends = np.cumsum(paused + duration) + end_units
-            start = ends - duration
+                paused = paused + np.maximum(_true_values(batch.column("gap"), first, long_gaps), 0)
+            lasting = np.maximum(duration, 0)
+            ends = np.cumsum(paused + lasting) + end_units
+            start = ends - lasting
             due = end_units = int(ends[-1])
         yield Samples(first, start, duration, due)
         first += batch.num_rows
@@ -79,7 +86,7 @@ def _saturated(events: Sequence[Path], kind: str) -> dict[int, int]:
     for path in events:
         table = pq.read_table(path, filters=[("kind", "=", kind)])
         values.update(zip(table["index"].to_pylist(), table["duration"].to_pylist(), strict=True))
-    return values
+    return {index: BACKWARDS if value > _LARGEST else value for index, value in values.items()}
 
 
 def _true_values(column: Any, first: int, saturated: dict[int, int]) -> "NDArray[np.int64]":

@@ -70,6 +70,8 @@ def write_travelling(trial: Trial, folder: Path) -> None:
         "watched_units": found.watched_units,
         "sha256": {path.name: sha256_of(path) for path in (*samples, *events)},
     }
+    if found.backwards:
+        description["backwards"] = found.backwards
     if found.counts.rounded:
         description["fallback"] = {"name": ROUNDED, "samples": found.counts.rounded}
     # The counts come last: where they are, the others are.

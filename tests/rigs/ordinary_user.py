@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from stealtime.lab.image.cache import cache_folder
+
 NOBODY = 65534
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +37,15 @@ class OrdinaryUser:
         self._keep.mkdir()
         open_to_others(folder)
         os.chown(self.home, NOBODY, NOBODY)
+
+    def take_kernels(self) -> None:
+        """Have the guest kernels that root has fetched: where no mirror is reached, this user cannot fetch any."""
+        kernels = cache_folder() / "kernels"
+        target = self.home / ".cache" / "stealtime" / "kernels"
+        shutil.copytree(kernels, target, dirs_exist_ok=True, symlinks=True)
+        for folder, _, files in os.walk(self.home / ".cache"):
+            for place in (Path(folder), *(Path(folder) / name for name in files)):
+                os.chown(place, NOBODY, NOBODY, follow_symlinks=False)
 
     def run(self, *command: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "STEALTIME_"))}

@@ -138,11 +138,14 @@ async def test_a_hog_on_the_virtual_cpus_cpu_is_pending_or_preempted_and_nothing
     hit = ways.duration_ns > limit_ns
     text = f"{hit.sum()} of {len(hit)} requests were hit, {(quiet.duration_ns > limit_ns).sum()} without the hog"
     assert hit.mean() >= HIT_FACTOR_MIN * max((quiet.duration_ns > limit_ns).mean(), 1 / len(hit)), text
-    late_ns = {part: float((values[hit] - usual[part]).sum()) for part, values in ways.parts_ns.items()}
-    # The emulator is on another CPU than the hog.
-    excess_ns = float(sum(late_ns.values())) - late_ns["emulator_off"]
-    text = f"{text}: {', '.join(f'{part} {late / 1e6:.1f} ms' for part, late in late_ns.items())}"
-    landed_ns = late_ns["pending"] + late_ns["preempted"]
-    assert landed_ns >= LANDED_SHARE_MIN * excess_ns, text
-    assert late_ns["pending"] > 0, text
+    late_ns = {part: float(np.median(values[hit])) - usual[part] for part, values in ways.parts_ns.items()}
+    text = f"{text}, which took longer: {', '.join(f'{part} {late / 1e3:.0f} us' for part, late in late_ns.items())}"
+    elsewhere = {part: late for part, late in late_ns.items() if part not in TAKEN_BY_THE_HOST}
+    assert max(elsewhere.values()) <= ELSEWHERE_SHARE_MAX * HOG_ON_NS, text
+    # A request is hit while its virtual CPU waits for an interrupt, or while it does something else for it. The
+    # emulator is on another CPU than the hog.
+    taken_ns = float(np.median((ways.parts_ns["pending"] + ways.parts_ns["preempted"])[hit]))
+    excess_ns = float(np.median((ways.duration_ns - ways.parts_ns["emulator_off"])[hit] - np.median(quiet.duration_ns)))
+    assert LANDED_SHARE_MIN * excess_ns <= taken_ns <= LANDED_SHARE_MAX * excess_ns, text
+    assert (ways.parts_ns["pending"][hit] > HOG_ON_NS / 2).any(), text
     tell(f"devices, {device}: {text}")

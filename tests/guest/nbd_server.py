@@ -20,6 +20,9 @@ _HAS_FLAGS, _SEND_FLUSH = 1, 4
 _READ, _WRITE, _DISCONNECT = 0, 1, 2
 
 
+AWAKE_NS = 300_000
+
+
 def serve(path: str, content: bytearray, delay_ns: int) -> None:
     """Answer one client after the other, each until it leaves."""
     with socket.socket(socket.AF_UNIX) as listener:
@@ -71,9 +74,12 @@ def _answer(client: socket.socket, content: bytearray, delay_ns: int) -> None:
         answer = struct.pack(">IIQ", _SIMPLE_REPLY, 0, handle)
         if kind == _READ:
             answer += bytes(content[offset : offset + length])
+        # A sleep ends late by some 50 us here: the last part is waited for awake, so that the delay is the one given.
         left_ns = arrived_ns + delay_ns - time.monotonic_ns()
-        if left_ns > 0:
-            time.sleep(left_ns / 1e9)
+        if left_ns > AWAKE_NS:
+            time.sleep((left_ns - AWAKE_NS) / 1e9)
+        while time.monotonic_ns() < arrived_ns + delay_ns:
+            pass
         client.sendall(answer)
 
 

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fetched_programs import unpack_fetched
+
 from stealtime.lab.image.debian_programs import (
     INTERPRETER,
     LIBRARIES,
     copy_into,
     libraries_of,
     resolve_packages,
-    unpack_packages,
     unpacked_file,
 )
 from stealtime.lab.image.initramfs import pack_initramfs
@@ -75,7 +76,7 @@ def debian_guest(folder: Path, content: Content) -> DebianGuest:
     packages = resolve_packages((*content.packages, "busybox-static"), what)
     with tempfile.TemporaryDirectory(dir=folder) as name:
         unpacked = Path(name) / "unpacked"
-        unpack_packages(packages, unpacked, what)
+        unpack_fetched(packages, unpacked, what)
         for program in (*content.programs, _BUSYBOX, INTERPRETER):
             copy_into(tree, program, unpacked_file(unpacked, program, what))
         for library, source in libraries_of([unpacked / one for one in content.programs], unpacked, what).items():

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stealtime.lab.image.debian_programs import INTERPRETER, resolve_packages, unpack_packages
+from fetched_programs import unpack_fetched
+
+from stealtime.lab.image.debian_programs import INTERPRETER, resolve_packages
 
 _WHAT = "Icinga 2"
 _HOST = "node"
@@ -41,7 +43,7 @@ def unpack_icinga(unpacked: Path) -> None:
     Raises:
         StealtimeError: Its packages cannot be had.
     """
-    unpack_packages(resolve_packages(("icinga2-bin", "icinga2-common"), _WHAT), unpacked, _WHAT)
+    unpack_fetched(resolve_packages(("icinga2-bin", "icinga2-common"), _WHAT), unpacked, _WHAT)
 
 
 @contextmanager

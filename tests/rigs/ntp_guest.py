@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from fetched_programs import unpack_fetched
 
 from stealtime.hosts.laboratory import CLIENT, Laboratory
 from stealtime.lab.image.debian_programs import (
@@ -17,7 +18,6 @@ from stealtime.lab.image.debian_programs import (
     copy_into,
     libraries_of,
     resolve_packages,
-    unpack_packages,
     unpacked_file,
 )
 from stealtime.lab.image.initramfs import pack_initramfs
@@ -81,7 +81,7 @@ class Chrony:
         packages = resolve_packages(("chrony", "busybox-static"), _WHAT)
         with tempfile.TemporaryDirectory(dir=tree.parent) as folder:
             unpacked = Path(folder) / "unpacked"
-            unpack_packages(packages, unpacked, _WHAT)
+            unpack_fetched(packages, unpacked, _WHAT)
             for name in (_CHRONYD, _BUSYBOX, INTERPRETER):
                 copy_into(tree, name, unpacked_file(unpacked, name, _WHAT))
             for name, source in libraries_of([unpacked / _CHRONYD], unpacked, _WHAT).items():

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from fetched_programs import unpack_fetched
+
 from stealtime.hosts.laboratory import Laboratory
-from stealtime.lab.image.debian_programs import resolve_packages, unpack_packages
+from stealtime.lab.image.debian_programs import resolve_packages
 
 _WHAT = "OpenSSH's server"
 _PACKAGES = ("openssh-server", "libwrap0")
@@ -41,7 +43,7 @@ def unpack_sshd(unpacked: Path) -> None:
     """
     found = resolve_packages(_PACKAGES, _WHAT)
     # All else that it needs comes with its client, which is installed.
-    unpack_packages({name: found[name] for name in _PACKAGES}, unpacked, _WHAT)
+    unpack_fetched({name: found[name] for name in _PACKAGES}, unpacked, _WHAT)
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from stealtime.store.tables import ROWS_A_GROUP
 from stealtime.vocabulary.errors import StealtimeError
 
-
 _LARGEST = np.iinfo(np.int64).max
 BACKWARDS = -1
 """Stands for a time at whose end the clock showed less than at its beginning: a virtual machine's counter may step back

@@ -107,6 +107,14 @@ impl TrialError {
         Self::Parameter { parameter, value, expected }
     }
 
+    /// Refuses a parameter that is not between two values.
+    pub(crate) fn unless_in_range(name: &'static str, value: u64, least: u64, most: u64) -> Result<(), Self> {
+        if (least..=most).contains(&value) {
+            return Ok(());
+        }
+        Err(Self::parameter(name, value, format!("{least} to {most}")))
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod failing;
 mod rig;
 mod socket_port;
 mod sockets;

@@ -62,12 +62,7 @@ impl Probe for Disk {
     }
 
     fn validate(&self, duration_ns: u64) -> Result<(), TrialError> {
-        let in_range = |name, value: u64, least: u64, most: u64| {
-            if (least..=most).contains(&value) {
-                return Ok(());
-            }
-            Err(TrialError::parameter(name, value, format!("{least} to {most}")))
-        };
+        let in_range = TrialError::unless_in_range;
         in_range("block_bytes", self.block_bytes.into(), (*BLOCK_BYTES.start()).into(), (*BLOCK_BYTES.end()).into())?;
         if !self.block_bytes.is_multiple_of(*BLOCK_BYTES.start()) {
             let expected = format!("a multiple of {}", BLOCK_BYTES.start());

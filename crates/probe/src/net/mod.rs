@@ -72,12 +72,7 @@ impl Probe for Net {
     }
 
     fn validate(&self, duration_ns: u64) -> Result<(), TrialError> {
-        let in_range = |name, value: u64, least: u64, most: u64| {
-            if (least..=most).contains(&value) {
-                return Ok(());
-            }
-            Err(TrialError::parameter(name, value, format!("{least} to {most}")))
-        };
+        let in_range = TrialError::unless_in_range;
         in_range("message_bytes", self.message_bytes.into(), HEAD_BYTES as u64, MOST_BYTES as u64)?;
         in_range("depth", self.depth.into(), 1, MOST_DEPTH.into())?;
         in_range("patience_ns", self.patience_ns, 1, LONGEST_PATIENCE_NS)?;

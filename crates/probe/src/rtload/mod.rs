@@ -80,12 +80,7 @@ impl Probe for Rtload {
     }
 
     fn validate(&self, duration_ns: u64) -> Result<(), TrialError> {
-        let in_range = |name, value: u64, least: u64, most: u64| {
-            if (least..=most).contains(&value) {
-                return Ok(());
-            }
-            Err(TrialError::parameter(name, value, format!("{least} to {most}")))
-        };
+        let in_range = TrialError::unless_in_range;
         in_range("tasks", self.tasks.len() as u64, 1, MOST_TASKS)?;
         in_range("polluters", self.polluters.into(), 0, MOST_POLLUTERS)?;
         in_range("polluter_bytes", self.polluter_bytes, SMALLEST_POLLUTER_BYTES, 1 << 40)?;

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command import Command
 from simulated_fleet import SimulatedHost, SimulatedRun, write_run
 
 from stealtime.merging.merging import merge
@@ -99,3 +100,9 @@ def test_a_run_that_cannot_be_written_is_read_all_the_same(tmp_path: Path) -> No
     assert opened.rows("SELECT host, samples > 0 FROM trials") == [("a", True)]
     later = SimulatedRun(host, SimulatedRun(host).at + timedelta(days=1), 1)
     assert later.at > SimulatedRun(host).at
+
+
+def test_a_run_that_is_not_there_leaves_no_folder(stealtime: Command, tmp_path: Path) -> None:
+    refused = stealtime("site", str(tmp_path / "nowhere"), "-o", str(tmp_path / "page"))
+    assert (refused.code, "there is no run" in refused.err) == (2, True), refused.err
+    assert not (tmp_path / "page").exists()

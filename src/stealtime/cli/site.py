@@ -46,11 +46,12 @@ def site(
 
     acknowledged = [] if known is None else read_known(known)
     folder = output.absolute()
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     with message_console().status("reading the runs"):
         database = _database(runs, runs_folder)
         try:
+            # Not before: a run that is not there leaves no folder.
+            with disk_errors(folder):
+                folder.mkdir(parents=True, exist_ok=True)
             document = overview_of(database, acknowledged, folder)
         finally:
             database.close()

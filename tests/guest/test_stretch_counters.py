@@ -127,7 +127,9 @@ def test_the_machine_tells_who_wants_its_cpus(measured: tuple[Run, Any]) -> None
         result: Any = trial.record.result
         seconds = len({one.at_ns for one in readings})
         assert 2 <= seconds <= result.elapsed_ns / 1e9
-        assert 0 < result.reading_cpu_ns < 0.03 * result.elapsed_ns
+        # A kernel of User-Mode Linux counts CPU time in ticks of 10 ms, of which a reading may see none.
+        least_ns = 1 if trial.record.cell.platform == "native" else 0
+        assert least_ns <= result.reading_cpu_ns < 0.03 * result.elapsed_ns
         read_ns = max(one.at_ns for one in readings)
         of_work = {
             figure: sum(one.value for one in readings if (one.program, one.figure) == ("contend", figure))

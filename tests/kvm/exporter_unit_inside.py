@@ -79,6 +79,7 @@ def main() -> None:
     # to the host.
     for folder in STEALTIME.parents:
         folder.chmod(folder.stat().st_mode | 0o055)
+    UNIT_FILE.parent.mkdir(parents=True, exist_ok=True)
     UNIT_FILE.write_text(run(STEALTIME, "watch", "--unit"))
     guests = [
         subprocess.Popen([QEMU, *OPTIONS, "-cpu", "host", "-name", "guest=named,debug-threads=on"]),

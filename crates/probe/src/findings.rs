@@ -106,6 +106,26 @@ pub fn samples(samples: &Samples, counters: &mut BTreeMap<String, u64>, findings
     }
 }
 
+/// A difference of two readings of a clock that went back between them is stored as it wraps around: nobody knows how
+/// long such a sample lasted, and whoever takes it as it stands has an endless one.
+///
+/// `saturated` and `gaps` are indices and true values, in clock units.
+pub fn stepped_back(saturated: &[(u64, u64)], gaps: &[(u64, u64)], units_per_s: f64) -> Option<Finding> {
+    let steps = || saturated.iter().chain(gaps).map(|&(_, units)| units.cast_signed()).filter(|&units| units < 0);
+    let furthest = steps().min()?;
+    #[expect(clippy::cast_precision_loss, reason = "it is told in a few digits")]
+    let furthest_us = -(furthest as f64) * 1e6 / units_per_s;
+    Some(Finding {
+        code: "clock_stepped_back".to_owned(),
+        level: FindingLevel::Invalidates,
+        text: format!(
+            "the clock went back {} times while samples were taken, by {furthest_us:.3} us at most",
+            steps().count()
+        ),
+        hint: Some("its counter is not the same on all CPUs, or the host moved this machine: measure again".to_owned()),
+    })
+}
+
 /// Counts how long the samples took, and the pauses in which samples were taken away.
 pub fn watched(
     watched_units: u64,
@@ -196,5 +216,15 @@ mod tests {
         assert_eq!(code(None).as_deref(), Some("memory_full"));
         assert_eq!(code(Some(50)), None);
         assert_eq!(code(Some(1_000)).as_deref(), Some("memory_full"), "room was made for what the duration may give");
+    }
+
+    #[test]
+    fn a_clock_that_went_back_makes_a_trial_invalid_and_a_long_stall_does_not() {
+        let stall = (1, 40_000_000_000);
+        assert_eq!(stepped_back(&[stall], &[stall], 2e9), None);
+        let back = |units: u64| (7, units.wrapping_neg());
+        let finding = stepped_back(&[stall, back(400_000)], &[back(20)], 2e9).unwrap();
+        assert_eq!((finding.code.as_str(), finding.level), ("clock_stepped_back", FindingLevel::Invalidates));
+        assert_eq!(finding.text, "the clock went back 2 times while samples were taken, by 200.000 us at most");
     }
 }

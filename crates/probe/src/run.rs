@@ -97,6 +97,7 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     let is_cancelled = trial.running.is_cancelled();
     if let Some(layout) = layout {
         findings::samples(&samples, &mut counters, &mut found);
+        found.extend(findings::stepped_back(&samples.saturated, &samples.saturated_gaps, clock.units_per_s));
         let watched_units = trial.running.taken().watched_until_end(&samples, layout);
         findings::watched(watched_units, &samples.pauses, clock.units_per_s, &mut counters, &mut found);
         found.extend(findings::ended_early(request, layout, &counters, is_full, is_cancelled));

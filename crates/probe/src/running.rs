@@ -145,6 +145,7 @@ impl RunningTrial {
         found.extend(findings::clocks(&check));
         let (saturated, saturated_gaps, lost) = recorder.saturated();
         let units_per_s = opening.clock.units_per_s(rate);
+        found.extend(findings::stepped_back(&saturated, &saturated_gaps, units_per_s));
         let of_them = |entries: &[(u64, u64)]| entries.iter().filter(|&&(index, _)| index < rows as u64).count() as u64;
         let mut counters = BTreeMap::from([
             ("recorded".to_owned(), rows as u64),

@@ -14,7 +14,6 @@ for program in "$folder"/[a-z]*.py; do
     case $program in
         # Their full forms take half an hour and more.
         */equal_runs.py | */different_runs.py) .venv/bin/python "$program" --short "${options[@]}" || failed=1 ;;
-        */capacity_verdicts.py) .venv/bin/python "$program" --stretches 2 "${options[@]}" || failed=1 ;;
         *) .venv/bin/python "$program" "${options[@]}" || failed=1 ;;
     esac
 done

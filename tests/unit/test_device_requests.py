@@ -13,7 +13,8 @@ from stealtime.campaigns.parameters import Asked
 from stealtime.store.run import Trial
 from stealtime.store.tables import EVENTS_SCHEMA
 from stealtime.studies.devices.parameters import DiskParameters, NetParameters
-from stealtime.studies.devices.results import DeviceRequests, read_requests
+from stealtime.studies.devices.requests import read_requests
+from stealtime.studies.devices.results import DeviceRequests
 from stealtime.vocabulary.errors import UsageError
 from stealtime.wire.devices import MarkedTarget, ScratchTarget
 from stealtime.wire.message import Echoes, Layout, Transfers

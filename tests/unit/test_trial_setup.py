@@ -21,9 +21,9 @@ from stealtime.lab.scenarios.neighbour_load import Loaded
 from stealtime.lab.scenarios.neighbour_work import Work
 from stealtime.lab.scenarios.neighbours import NeighbourResult, neighbours
 from stealtime.store.export_tables import write_tables_csv
+from stealtime.store.neighbour_table import SAME_COUNTER, CounterMap
 from stealtime.store.results import read_as
 from stealtime.store.run import Run, Trial
-from stealtime.store.surroundings import SAME_COUNTER, CounterMap
 from stealtime.store.tables import read_description
 from stealtime.studies.stretch.probes import ContendCells
 from stealtime.studies.stretch.results import Contention

@@ -25,8 +25,8 @@ from stealtime.store.model import (
     PlacementRecord,
     ShareRecord,
 )
+from stealtime.store.neighbour_table import SAME_COUNTER, CounterMap, NeighbourTable
 from stealtime.store.result_kinds import ResultKind
-from stealtime.store.surroundings import SAME_COUNTER, CounterMap, NeighbourTable
 from stealtime.vocabulary.alignment import Alignment as ClockAlignment
 from stealtime.vocabulary.clock_agreement import host_agreement
 from stealtime.vocabulary.errors import StealtimeError

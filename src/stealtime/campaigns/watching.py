@@ -33,8 +33,8 @@ from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.platforms.uml import kernel_threads
 from stealtime.lab.scenarios.neighbour_work import Work
 from stealtime.store.model import HostViews, NeighbourRecord
+from stealtime.store.neighbour_table import NeighbourTable
 from stealtime.store.result_kinds import ResultKind
-from stealtime.store.surroundings import NeighbourTable
 from stealtime.vocabulary.alignment import Alignment
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.store.model import TrialRecord
 from stealtime.store.time_line import ClocksNotAligned, allowed_offsets, check_same_counter, told_offset
@@ -12,6 +10,7 @@ from stealtime.vocabulary.clocks import ClockReading, ClockRecord
 from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 _OWN_COUNTER = "the machine reads the host's own counter"
@@ -31,12 +30,16 @@ class CounterLine:
 
     def moments(self, cycles: Any) -> "NDArray[np.int64]":
         """Bring an array of the counter's values to the host's clock, each to the nanosecond that it lies in."""
+        import numpy as np
+
         # Distances are small enough for a float; the values themselves are not.
         distances = np.asarray(cycles).astype(np.int64) - np.int64(self.cycles)
         found: NDArray[np.int64] = np.floor(distances * self.ns_per_cycle).astype(np.int64) + np.int64(self.at_ns)
         return found
 
     def moment(self, cycles: int) -> int:
+        import numpy as np
+
         return int(self.moments(np.array([cycles]))[0])
 
 

@@ -6,7 +6,6 @@ counter here, so that a reader of ``neighbours.parquet`` needs no other clock.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stealtime.store.neighbour_table import NeighbourTable
 from stealtime.store.tables import PARQUET_KEY, ROWS_A_GROUP, open_stream, row_groups
 from stealtime.wire.message import TracingOutcome
 
@@ -38,44 +38,6 @@ NEIGHBOURS_SCHEMA = pa.schema(
         ("work", pa.uint64()),
     ]
 )
-
-
-@dataclass(frozen=True)
-class CounterMap:
-    """A machine's counter on the host's: both at one moment, and how many cycles of the host make one of its."""
-
-    machine_tsc: int
-    host_tsc: int
-    host_cycles_per_cycle: float = 1.0
-
-    def to_host(self, times: Any) -> Any:
-        """Bring an array of the machine's counter values to the host's counter, each to the nearest cycle.
-
-        Distances from the one moment are small enough for a float; the values themselves are not.
-        """
-        distances = times.astype(np.int64) - np.int64(self.machine_tsc)
-        if self.host_cycles_per_cycle != 1.0:
-            distances = np.rint(distances * self.host_cycles_per_cycle).astype(np.int64)
-        return np.maximum(distances + np.int64(self.host_tsc), 0).astype(np.uint64)
-
-    def lengths_to_host(self, lengths: Any) -> Any:
-        if self.host_cycles_per_cycle == 1.0:
-            return lengths
-        return np.rint(lengths * self.host_cycles_per_cycle).astype(np.uint64)
-
-
-SAME_COUNTER = CounterMap(0, 0)
-"""Of processes of the host and of guests that read the host's own counter."""
-
-
-@dataclass(frozen=True)
-class NeighbourTable:
-    """The table ``load`` of one neighbour, as its agent sent it."""
-
-    number: int
-    """Of the neighbour, from 1."""
-    stream: Path
-    counter: CounterMap
 
 
 def write_trace(stream: Path, target: Path, outcome: TracingOutcome) -> int:

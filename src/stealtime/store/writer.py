@@ -34,7 +34,7 @@ from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TrialOutcome
 
 if TYPE_CHECKING:
-    from stealtime.store.surroundings import NeighbourTable
+    from stealtime.store.neighbour_table import NeighbourTable
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 DISK_FULL_HINT = "free some space, then go on with `stealtime run --resume`; every finished cell is kept"

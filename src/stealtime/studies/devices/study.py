@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from stealtime.report.catalogue.study import CatalogueStudy
 from stealtime.report.study import late
-from stealtime.studies.devices.catalogue import CATALOGUE
 from stealtime.studies.devices.probes.disk import DISK
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ class DevicesStudy(CatalogueStudy):
     name = "devices"
     probes = (DISK,)
     folder = resources.files("stealtime.studies.devices")
-    catalogue = CATALOGUE
+    catalogue = late("catalogue:CATALOGUE")
     answer = late("answer:answer_of")
     figures = late("figures:DeviceFigures")
     pictures = late("page.pictures:pictures")

@@ -4,7 +4,6 @@ from importlib import resources
 
 from stealtime.report.catalogue.study import CatalogueStudy
 from stealtime.report.study import late
-from stealtime.studies.protection.catalogue import CATALOGUE
 from stealtime.studies.protection.probes import PROBES
 
 
@@ -14,7 +13,7 @@ class ProtectionStudy(CatalogueStudy):
     name = "protection"
     probes = PROBES
     folder = resources.files("stealtime.studies.protection")
-    catalogue = CATALOGUE
+    catalogue = late("catalogue:CATALOGUE")
     answer = late("answer:answer_of")
     host_line = late("stealtime.hosts.moments:line_of")
     marks = late("stealtime.hosts.moments:marks_of")

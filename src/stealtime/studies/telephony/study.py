@@ -4,7 +4,6 @@ from importlib import resources
 
 from stealtime.report.catalogue.study import CatalogueStudy
 from stealtime.report.study import late
-from stealtime.studies.telephony.catalogue import CATALOGUE
 from stealtime.studies.telephony.probes import PROBES
 
 
@@ -14,7 +13,7 @@ class TelephonyStudy(CatalogueStudy):
     name = "telephony"
     probes = PROBES
     folder = resources.files("stealtime.studies.telephony")
-    catalogue = CATALOGUE
+    catalogue = late("catalogue:CATALOGUE")
     answer = late("answer:answer_of")
     figures = late("figures:TelephonyFigures")
     relate = late("analysis:relate")

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stealtime.studies.devices.analysis.way import Ways, ways_of
-from stealtime.studies.devices.results import DeviceRequests, Requests, read_requests
+from stealtime.studies.devices.requests import Requests, read_requests
+from stealtime.studies.devices.results import DeviceRequests
 from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:

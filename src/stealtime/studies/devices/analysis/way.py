@@ -14,7 +14,7 @@ from stealtime.store.columns import read_columns
 from stealtime.store.time_line import ClocksNotAligned, allowed_offsets, told_offset
 from stealtime.store.traces import read_events
 from stealtime.studies.devices.companion import INTERRUPTS, RAISED_NS, interrupts_schema
-from stealtime.studies.devices.results import Requests
+from stealtime.studies.devices.requests import Requests
 from stealtime.vocabulary.readings import Value
 
 if TYPE_CHECKING:

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from stealtime.studies.telephony.calls.transcoding.codecs import G722, PCMU, Codec
 from stealtime.studies.telephony.lengths import STREAMS_OF_A_CALL
 from stealtime.studies.telephony.parameters import Media, Transport
 from stealtime.vocabulary.errors import UsageError
+
+if TYPE_CHECKING:
+    from stealtime.studies.telephony.calls.transcoding.codecs import Codec
 
 CALLS_MAX = 2000
 """Beyond it the ports of callers would be those of phones."""
@@ -54,8 +57,11 @@ class CallPlan:
         return cls(streams // STREAMS_OF_A_CALL, transport, media)
 
     @property
-    def phones_codec(self) -> Codec:
+    def phones_codec(self) -> "Codec":
         """Give what phones speak; callers always speak PCMU."""
+        # What codes by arrays takes a tenth of a second to load, and every run has these plans.
+        from stealtime.studies.telephony.calls.transcoding.codecs import G722, PCMU
+
         return G722 if self.media == "transcoding" else PCMU
 
     @property

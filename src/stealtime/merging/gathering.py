@@ -1,4 +1,4 @@
-"""Reads the parts of a merged run host by host, and writes its trials: in as many processes as there are CPUs.
+"""Reads the parts of a merged run host by host, and writes its trials: some in each of several processes.
 
 What counts is read once and never as a whole: of each host its pools remain, and of each cell what all its hosts
 counted. Integers add up to the same whoever adds them.
@@ -8,20 +8,18 @@ import json
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from stealtime.merging.again import counted_trials_of
 from stealtime.merging.pooling import Gathered, is_pooled
-from stealtime.merging.tables import TrialRow, counted_trials
+from stealtime.merging.tables import TrialRow
 from stealtime.store.counts import Counts
-from stealtime.store.documents import CELLS, COUNTS, ELSEWHERE, PARTIAL_PREFIX, TRIAL
+from stealtime.store.documents import COUNTS, ELSEWHERE, PARTIAL_PREFIX, TRIAL
 from stealtime.store.durations import SAMPLES
-from stealtime.store.elsewhere import Elsewhere, ElsewhereFile, put
+from stealtime.store.elsewhere import Elsewhere, ElsewhereFile, fetch, put
 from stealtime.store.merged import TrialOrigin
 from stealtime.store.run import Run
 from stealtime.vocabulary.errors import StealtimeError
@@ -29,11 +27,7 @@ from stealtime.vocabulary.errors import StealtimeError
 HERE, STAY = "here", "stay"
 TRIALS_A_PROCESS = 500
 """Fewer are read in less time than a process takes to begin."""
-_SHARES_A_PROCESS = 4
 _SAMPLES_FILE = f"{SAMPLES}.parquet"
-
-_Share = TypeVar("_Share")
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -81,47 +75,9 @@ class TrialToWrite:
     samples_sha256: str | None
 
 
-class Processes:
-    """This process, and others beside it where there is enough to do."""
-
-    def __init__(self, executor: ProcessPoolExecutor | None, count: int) -> None:
-        self._executor = executor
-        self._shares = count * _SHARES_A_PROCESS
-
-    def map(self, function: Callable[[Sequence[_Share]], _Result], every: Sequence[_Share]) -> list[_Result]:
-        """Call a function with parts of a sequence; gives what it returned, in any order."""
-        if self._executor is None:
-            return [function(every)]
-        shares = [every[begin :: self._shares] for begin in range(min(self._shares, len(every)))]
-        waiting = [self._executor.submit(function, share) for share in shares]
-        # This process does not wait for the others: it takes from the end what none of them has begun.
-        own: dict[int, _Result] = {}
-        for number in reversed(range(len(shares))):
-            if waiting[number].cancel():
-                own[number] = function(shares[number])
-        return [own[number] if number in own else _result(future) for number, future in enumerate(waiting)]
-
-
-def _result(future: "Future[_Result]") -> _Result:
-    return future.result()
-
-
-@contextmanager
-def processes(trials: int) -> Iterator[Processes]:
-    """Give processes for so many trials; they end when this does."""
-    count = min(len(os.sched_getaffinity(0)), trials // TRIALS_A_PROCESS)
-    if count < 2:
-        yield Processes(None, 1)
-        return
-    # Not forked: a thread of this one may hold a lock that nobody would give back.
-    with ProcessPoolExecutor(count - 1, mp_context=get_context("spawn")) as executor:
-        yield Processes(executor, count)
-
-
-def trials_of(run: Run) -> int:
-    """Tell how many trials a run has at most, without reading one."""
-    cells = run.folder / CELLS
-    return sum(1 for _ in cells.iterdir()) if cells.is_dir() else 0
+def processes_for(trials: int) -> int:
+    """Tell how many processes so many trials are worth."""
+    return max(1, min(len(os.sched_getaffinity(0)), trials // TRIALS_A_PROCESS))
 
 
 def read_hosts(hosts: Sequence[HostParts]) -> Read:
@@ -137,7 +93,7 @@ def read_hosts(hosts: Sequence[HostParts]) -> Read:
         counted: dict[str, list[tuple[Counts, float]]] = defaultdict(list)
         for run in one.runs:
             told: list[str] = []
-            trials = counted_trials(run, told)
+            trials = counted_trials_of(run, told)
             rows[run.run_id] = [
                 CountedRow(trial.row, None if trial.counted is None else trial.counted.sha256.get(_SAMPLES_FILE))
                 for trial in trials
@@ -178,6 +134,12 @@ def _write_trial(trial: TrialToWrite, samples: str) -> None:
             continue
         _link(trial.source / name, trial.target / name)
     sha256 = trial.samples_sha256
+    if ELSEWHERE in names:
+        # It is a merged run's already, whose note of where they are was linked.
+        if samples == HERE:
+            fetch(trial.target, _SAMPLES_FILE)
+            (trial.target / ELSEWHERE).unlink()
+        return
     if not stays or sha256 is None:
         # Without a hash they are in parts: those were linked.
         return

@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from stealtime.merging.again import folder_of, trials_of
 from stealtime.merging.gathering import (
     HERE,
     STAY,
     CountedRow,
     HostParts,
-    Processes,
     TrialToWrite,
-    processes,
+    processes_for,
     read_hosts,
-    trials_of,
     write_trials,
 )
 from stealtime.merging.parts import Chosen, Part, choose, without
 from stealtime.merging.pooling import Gathered, pools_of_gathered, write_pools
+from stealtime.merging.processes import Processes, processes
 from stealtime.merging.tables import TrialRow, write_merged_rows
 from stealtime.store.counts import Counts
 from stealtime.store.documents import CELLS, COUNTS, MANIFEST, PARTIAL_PREFIX
@@ -81,7 +81,7 @@ def merge(runs: Sequence[Run], output: Path, samples: str = STAY, remarks: Seque
         raise UsageError(f"-o {output}: it is there already", hint="name a folder that does not exist")
     now = datetime.now(UTC)
     chosen = without(choose(runs, now), remarks)
-    with processes(sum(trials_of(part.run) for part in chosen.parts)) as workers:
+    with processes(processes_for(sum(trials_of(part.run) for part in chosen.parts))) as workers:
         chosen, trials, gathered = _readable(chosen, workers)
         writing = output.parent / f"{PARTIAL_PREFIX}{output.name}.{os.getpid()}"
         with disk_errors(output):
@@ -193,7 +193,7 @@ def _manifest(chosen: Chosen, rows: Sequence[TrialRow], now: datetime, *, has_sa
     parts = [
         MergedPart(
             run_id=part.run.run_id,
-            folder=str(part.run.folder),
+            folder=folder_of(part.run),
             host=part.host,
             identity=part.identity,
             created_at=part.run.manifest.created_at,

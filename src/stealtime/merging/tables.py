@@ -284,6 +284,12 @@ def counted_trials(run: Run, remarks: list[str]) -> list[CountedTrial]:
     return made
 
 
+def keep_rows(run: Run) -> None:
+    """Put the rows of a run that has ended beside its manifest, so that whoever merges it reads no record."""
+    if not _has_state(run, TRIALS):
+        counted_trials(run, [])
+
+
 def _known_rows(run: Run) -> list[TrialRow] | None:
     if run.manifest.merged is not None:
         return _read_rows(run.folder)

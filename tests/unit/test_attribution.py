@@ -13,6 +13,8 @@ import pytest
 from rich.console import Console
 from synthetic_run import UNITS_PER_S, SyntheticCell, write_synthetic_run
 
+from stealtime.cli.travelling import prepare_to_travel
+from stealtime.merging.tables import tables_of
 from stealtime.report.page.html import write_report
 from stealtime.report.terminal.run import print_explanations
 from stealtime.store.model import HostViews
@@ -135,6 +137,19 @@ def test_the_worst_come_with_parts_and_time_lines_that_tile_them(traced: Trial) 
         assert sum(part.ns for part in spike.parts) == pytest.approx(spike.excess_ns)
         assert sum(segment.duration_ns for segment in spike.segments) == pytest.approx(spike.duration_ns)
         assert [segment.text for segment in spike.segments][::2] == ["the probe ran", "the probe ran"]
+
+
+def test_causes_travel_with_the_longest_samples(traced: Trial) -> None:
+    run = Run.open(traced.folder.parents[1])
+    prepare_to_travel(run)
+    table = pq.read_table(traced.folder / "longest.parquet").to_pydict()
+    assert table["cause"][0] == "thread neighbour"
+    by_index = {spike.index: spike for spike in attribute_trial(traced, worst=256).worst}
+    for index, cause in zip(table["index"], table["cause"], strict=True):
+        assert cause == (by_index[index].parts[0].cause.label if index in by_index else None)
+    (row,) = tables_of(run).rows
+    assert row.cause == "thread neighbour"
+    assert (run.folder / "trials.parquet").is_file()
 
 
 def test_a_threshold_that_was_asked_for_chooses_the_spikes(traced: Trial) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from simulated_fleet import SimulatedHost, SimulatedRun, write_run
 
@@ -17,10 +18,11 @@ from stealtime.merging.comparison import compare_hosts
 from stealtime.merging.document import read_merged
 from stealtime.merging.merging import Merged, merge
 from stealtime.merging.openmetrics import metric_lines
+from stealtime.merging.pooling import pools_of_rows, read_pools
 from stealtime.merging.tables import tables_of
-from stealtime.store.counts import merge_counts
+from stealtime.store.counts import merge_counts, write_table
 from stealtime.store.run import Run
-from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 
 def _host(folder: Path, name: str, seed: int = 1, **changes: Any) -> Path:
@@ -138,6 +140,64 @@ def test_a_shard_twice_or_missing_is_said(tmp_path: Path, stealtime: Callable[..
     assert "of 3 shards 1 is missing: 3" in told
     assert "shard-2 was given twice and counts once" in told
     assert stealtime("merge", *map(str, shards[:2]), "-o", str(tmp_path / "other")) == 4
+
+
+def test_a_merged_run_is_merged_again_with_what_came_late(tmp_path: Path) -> None:
+    shards = _as_shards(_host(tmp_path, "whole", cells=2), 3, tmp_path / "shards")
+    at_once = _merge(tmp_path / "at-once", *shards)
+    early = _merge(tmp_path / "early", *shards[:2])
+    assert "of 3 shards 1 is missing: 3" in " ".join(early.remarks)
+    late = _merge(tmp_path / "late", early.folder, shards[1], shards[2])
+    assert late.remarks == ()
+    assert late.manifest.merged is not None
+    assert at_once.manifest.merged is not None
+    assert late.manifest.merged.parts == at_once.manifest.merged.parts
+    for name in ("trials.parquet", "pools.parquet"):
+        assert (late.folder / name).read_bytes() == (at_once.folder / name).read_bytes()
+    for trial in (at_once.folder / "cells").iterdir():
+        for path in trial.iterdir():
+            assert (late.folder / "cells" / trial.name / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_shard_that_two_merged_runs_have_measured_is_said(tmp_path: Path) -> None:
+    shards = _as_shards(_host(tmp_path, "whole", cells=2), 2, tmp_path / "shards")
+    again = tmp_path / "again"
+    shutil.copytree(shards[0], again)
+    _change(again, run_id="again")
+    merged = [_merge(tmp_path / f"merged{number}", first, shards[1]) for number, first in enumerate((shards[0], again))]
+    both = _merge(tmp_path / "both", *(one.folder for one in merged))
+    assert [one.partition(":")[0] for one in both.remarks] == ["shard 1/2 is there twice"]
+    assert len(list((both.folder / "cells").iterdir())) == len(list((merged[0].folder / "cells").iterdir()))
+
+
+def test_several_processes_give_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [_host(tmp_path, f"h{number}", number, cells=2) for number in range(6)]
+    one = _merge(tmp_path / "one", *runs)
+    monkeypatch.setattr("stealtime.merging.merging.processes_for", lambda trials: 3 if trials == 24 else 0)
+    several = _merge(tmp_path / "several", *runs)
+    for name in ("trials.parquet", "pools.parquet"):
+        assert (one.folder / name).read_bytes() == (several.folder / name).read_bytes()
+    (runs[3] / "cells" / "uml.alone.tick-68us.r1" / "trial.json").write_text("{")
+    with pytest.raises(StealtimeError, match="is damaged"):
+        _merge(tmp_path / "damaged", *runs)
+    assert not [path for path in tmp_path.iterdir() if "damaged" in path.name]
+
+
+def test_pools_are_those_of_the_counts(tmp_path: Path) -> None:
+    runs = [_host(tmp_path, f"h{number}", number) for number in range(5)]
+    # Two clocks at 2.6 and 3.1 GHz: both count in picoseconds.
+    for path in (runs[4] / "cells").iterdir():
+        table = pq.read_table(path / "counts.parquet")
+        told = json.loads(table.schema.metadata[b"stealtime"]) | {"units_per_s": 3.1e9}
+        write_table(table, path / "counts.parquet", told)
+    run = Run.open(_merge(tmp_path / "merged", *runs).folder)
+    stored = read_pools(run.folder, tables_of(run).rows)
+    assert stored is not None
+    assert stored == pools_of_rows(tables_of(run).rows, tables_of(run).counts)
+    (cell,) = stored.values()
+    assert cell.together is not None
+    assert cell.together.units_per_s == 10**12
+    assert cell.hosts["h4"].units_per_s == 3_100_000_000
 
 
 def test_two_machines_with_one_identity_count_as_two(tmp_path: Path) -> None:

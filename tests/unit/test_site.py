@@ -44,7 +44,7 @@ def test_a_recipe_gives_what_it_says(database: Database, number: int) -> None:
 
 
 def test_the_exact_percentile_is_that_of_all_counts(database: Database, fleet: list[Run]) -> None:
-    from stealtime.merging.figures import value_ns
+    from stealtime.merging.pooling import pool_of
     from stealtime.merging.tables import tables_of
     from stealtime.store.counts import merge_counts
 
@@ -53,7 +53,7 @@ def test_the_exact_percentile_is_that_of_all_counts(database: Database, fleet: l
     counts = merge_counts(one for each in tables for one in each.counts.values())
     rate = tables[0].rows[0].units_per_s or 0
     assert int(samples) == counts.samples
-    assert p99_ns == pytest.approx(value_ns(counts, round(rate), "p99_ns"))
+    assert p99_ns == pytest.approx(pool_of(counts, round(rate)).value_ns("p99_ns"))
 
 
 def test_a_query_reads_nothing_but_the_runs(database: Database) -> None:

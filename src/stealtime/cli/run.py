@@ -400,6 +400,7 @@ def _conclude(finished: "Finished", order: "Order", junit: Path | None, as_json:
     """
     from stealtime.campaigns.session import elsewhere
     from stealtime.cli.output import message_console, tell_error, write_last
+    from stealtime.cli.travelling import prepare_to_travel
     from stealtime.report.summarizing import held, summarize
     from stealtime.store.run import Run
 
@@ -417,6 +418,7 @@ def _conclude(finished: "Finished", order: "Order", junit: Path | None, as_json:
         if junit is not None:
             steps.insert(0, partial(_write_junit, stored, summary, junit))
         code = write_last(code, steps)
+        prepare_to_travel(stored)
     except KeyboardInterrupt:
         tell_error(
             "interrupted; the run itself is complete",

@@ -73,14 +73,6 @@ def show(
     invalid, is not judged, was watched too short or has no estimate, nothing was measured, or no cell fits the paper's
     tables that were asked for; 1 the run is damaged.
     """
-    from stealtime.campaigns.session import elsewhere
-    from stealtime.cli.output import data_console, message_console, print_document
-    from stealtime.report.acceptance.library import find_bars
-    from stealtime.report.ending import exit_code, remarks_on
-    from stealtime.report.summarizing import summarize
-    from stealtime.report.terminal.answer import print_answers
-    from stealtime.report.terminal.run import claims_of, print_explanations, print_tables
-    from stealtime.report.terminal.thresholds import print_thresholds
     from stealtime.store.run import find_run
     from stealtime.vocabulary.errors import ExitCode, UsageError
 
@@ -89,10 +81,19 @@ def show(
     if tails and accept is not None:
         raise UsageError("--tails and --accept are two different views", hint="give one of them")
     # Before the samples are read: a wrong name is told at once.
-    bars = None if accept is None else find_bars(accept)
+    bars = None if accept is None else _bars(accept)
     found = find_run(run, runs_folder)
     if found.manifest.merged is not None and accept is None and not tails and _show_merged(found, json, everything):
         raise typer.Exit(ExitCode.NOT_JUDGED if found.manifest.merged.remarks else ExitCode.FINE)
+    # Hosts are shown without any of it, and it takes longer to load than they do.
+    from stealtime.campaigns.session import elsewhere
+    from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.report.ending import exit_code, remarks_on
+    from stealtime.report.summarizing import summarize
+    from stealtime.report.terminal.answer import print_answers
+    from stealtime.report.terminal.run import claims_of, print_explanations, print_tables
+    from stealtime.report.terminal.thresholds import print_thresholds
+
     found.check_tables()
     summary = summarize(found)
     if tails:
@@ -120,6 +121,12 @@ def show(
     for remark in remarks:
         message_console().print(remark, markup=False, soft_wrap=True)
     raise typer.Exit(exit_code(summary, remarks))
+
+
+def _bars(name: str) -> "BarFile":
+    from stealtime.report.acceptance.library import find_bars
+
+    return find_bars(name)
 
 
 def _show_merged(run: "Run", json: bool, everything: bool) -> bool:

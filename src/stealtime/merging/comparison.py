@@ -7,11 +7,11 @@ that of two groups of hosts (``report.interval``). Both add a variance between s
 from collections import defaultdict
 from typing import Literal
 
-from stealtime.merging.figures import NAMES, HostPool, pools_of
-from stealtime.merging.tables import TrialRow, tables_of
+from stealtime.merging.document import pools_of_run
+from stealtime.merging.figures import NAMES, HostPool, hosts_of
+from stealtime.merging.tables import TrialRow
 from stealtime.report import notation
 from stealtime.report.interval import REPETITIONS_MIN, interval_of_repetitions, ratio_of_repetitions
-from stealtime.store.counts import Counts
 from stealtime.store.run import Run
 from stealtime.vocabulary.readings import Model
 
@@ -69,12 +69,11 @@ def compare_hosts(a: Run, b: Run) -> HostsComparison:
 
 
 def _cells(run: Run) -> dict[str, list[HostPool]]:
-    tables = tables_of(run)
+    every, pools = pools_of_run(run)
     rows: dict[str, list[TrialRow]] = defaultdict(list)
-    for row in tables.rows:
+    for row in every:
         rows[row.cell].append(row)
-    counts: dict[int, Counts] = tables.counts
-    return {cell: pools_of(own, counts) for cell, own in rows.items()}
+    return {cell: hosts_of(own, pools[cell]) for cell, own in rows.items()}
 
 
 def _compared(cell: str, name: str, a: list[HostPool], b: list[HostPool]) -> HostsCompared:

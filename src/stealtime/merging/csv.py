@@ -4,7 +4,8 @@ import csv
 from pathlib import Path
 
 from stealtime.merging.figures import figures_of
-from stealtime.merging.tables import read_run_tables
+from stealtime.merging.pooling import pools_of_rows
+from stealtime.merging.tables import tables_of
 from stealtime.store.export import whole_or_absent
 from stealtime.store.run import Run
 from stealtime.store.writer import disk_errors
@@ -16,7 +17,7 @@ def write_hosts_csv(run: Run, folder: Path) -> dict[str, int]:
     Raises:
         StealtimeError: The run's tables are damaged, or a file cannot be written.
     """
-    tables = read_run_tables(run.folder)
+    tables = tables_of(run)
     hosts, counts = folder / "hosts.csv", folder / "counts.csv"
     written = {str(hosts): 0, str(counts): 0}
     with whole_or_absent(hosts), disk_errors(hosts):
@@ -34,7 +35,7 @@ def write_hosts_csv(run: Run, folder: Path) -> dict[str, int]:
                 "largest_host",
             )
             writer.writerow((*head, "value_ns", "low_ns", "high_ns", "not_judged_because"))
-            for cell in figures_of(tables.rows, tables.counts):
+            for cell in figures_of(tables.rows, pools_of_rows(tables.rows, tables.counts)):
                 for one in cell.figures:
                     range_of = (one.pooled_ns, one.smallest_ns, one.smallest_host, one.largest_ns, one.largest_host)
                     interval = (one.value_ns, one.low_ns, one.high_ns, one.because)

@@ -1,7 +1,8 @@
 """A merged run as one document: its hosts, what is not whole about it, and each cell's figures over hosts."""
 
 from stealtime.merging.figures import HostsOfCell, figures_of
-from stealtime.merging.tables import read_run_tables
+from stealtime.merging.pooling import CellPools, pools_of_rows, read_pools
+from stealtime.merging.tables import TrialRow, rows_of_merged, tables_of
 from stealtime.store.elsewhere import samples_at_hand
 from stealtime.store.merged import MergedPart
 from stealtime.store.run import Run
@@ -44,12 +45,27 @@ def read_merged(run: Run) -> MergedDocument:
     merged = run.manifest.merged
     if merged is None:
         raise StealtimeError(f"{run.run_id} is no merged run", hint="make one with `stealtime merge`")
-    tables = read_run_tables(run.folder)
+    rows, pools = pools_of_run(run)
     return MergedDocument(
         run_id=run.run_id,
         campaign=run.manifest.campaign_name,
         parts=merged.parts,
         hosts=run.manifest.hosts,
         remarks=merged.remarks,
-        cells=figures_of(tables.rows, tables.counts),
+        cells=figures_of(rows, pools),
     )
+
+
+def pools_of_run(run: Run) -> tuple[list[TrialRow], dict[str, CellPools]]:
+    """Give the trials of a run and what its hosts counted: as they were merged, or of its counts.
+
+    Raises:
+        StealtimeError: The tables of a merged run are damaged.
+    """
+    if run.manifest.merged is not None:
+        rows = rows_of_merged(run)
+        stored = read_pools(run.folder, rows)
+        if stored is not None:
+            return rows, stored
+    tables = tables_of(run)
+    return tables.rows, pools_of_rows(tables.rows, tables.counts)

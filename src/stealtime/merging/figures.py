@@ -4,32 +4,18 @@ A pool hides one bad host among a hundred, and a maximum over hosts grows with h
 percentile stands with the hosts where it is smallest and largest, and a maximum with its host, its time and the time
 watched. Hosts are what varies: the interval is made of one value a host, not of samples or repetitions
 (``report.interval``, with hosts as the clusters).
-
-Counts add up as integers. Clocks whose rates differ by no more than two readings of one clock do (100 ppm) count in
-the same units, as the repetitions of a cell do; where they differ more, both are counted in picoseconds, rounded down.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from statistics import fmean
 
-import numpy as np
-
+from stealtime.merging.pooling import CellPools, Pool, is_pooled, loops_of
 from stealtime.merging.tables import TrialRow
 from stealtime.report.interval import REPETITIONS_MIN, interval_of_repetitions
-from stealtime.store.counts import Counts, merge_counts
 from stealtime.vocabulary.readings import Model
 
-PERCENTILES = {
-    "p50_ns": (50, 100),
-    "p90_ns": (90, 100),
-    "p99_ns": (99, 100),
-    "p999_ns": (999, 1_000),
-    "p9999_ns": (9_999, 10_000),
-    "p99999_ns": (99_999, 100_000),
-}
 NAMES = {
     "min_ns": "min",
     "p50_ns": "p50",
@@ -40,8 +26,6 @@ NAMES = {
     "p99999_ns": "p99.999",
     "max_ns": "max",
 }
-_RATE_SPREAD_LIMIT = 1e-4
-_PICOSECONDS = 10**12
 
 
 @dataclass(frozen=True)
@@ -50,11 +34,10 @@ class HostPool:
 
     host: str
     rows: tuple[TrialRow, ...]
-    counts: Counts
-    units_per_s: int
+    pool: Pool
 
     def value_ns(self, name: str) -> float | None:
-        return value_ns(self.counts, self.units_per_s, name)
+        return self.pool.value_ns(name)
 
 
 class RangeOverHosts(Model):
@@ -109,71 +92,31 @@ class HostsOfCell(Model):
     """Trials that may not be used, with why."""
 
 
-def figures_of(rows: Sequence[TrialRow], counts: Mapping[int, Counts]) -> list[HostsOfCell]:
+def figures_of(rows: Sequence[TrialRow], pools: Mapping[str, CellPools]) -> list[HostsOfCell]:
     """Compute the figures of every cell, in the order of the rows."""
     cells: dict[str, list[TrialRow]] = defaultdict(list)
     for row in rows:
         cells[row.cell].append(row)
-    return [_of_cell(own, counts) for own in cells.values()]
+    return [_of_cell(own, pools[cell]) for cell, own in cells.items()]
 
 
-def pools_of(rows: Sequence[TrialRow], counts: Mapping[int, Counts]) -> list[HostPool]:
+def hosts_of(rows: Sequence[TrialRow], pools: CellPools) -> list[HostPool]:
     """Give what each host counted of one cell, of the trials that may be used."""
     hosts: dict[str, list[TrialRow]] = defaultdict(list)
     for row in rows:
-        if row.is_counted and row.trial in counts:
+        if is_pooled(row):
             hosts[row.host].append(row)
-    return [
-        HostPool(host, tuple(own), *_added((counts[row.trial], row.units_per_s or 1.0) for row in own))
-        for host, own in hosts.items()
-    ]
+    return [HostPool(host, tuple(own), pools.hosts[host]) for host, own in hosts.items()]
 
 
-def value_ns(counts: Counts, units_per_s: int, name: str) -> float | None:
-    """Give a figure of some counts by its name; None where there are too few samples for it."""
-    if not len(counts.duration):
-        return None
-    if name == "min_ns":
-        units = int(counts.duration[0])
-    elif name == "max_ns":
-        units = int(counts.duration[-1])
-    else:
-        numerator, denominator = PERCENTILES[name]
-        if counts.samples * (denominator - numerator) < denominator:
-            return None
-        units = counts.percentile(numerator, denominator)
-    return units * 1e9 / units_per_s
-
-
-def _added(parts: "Iterator[tuple[Counts, float]]") -> tuple[Counts, int]:
-    """Add counts up in one unit; gives how many of it a second has."""
-    found = list(parts)
-    rates = [rate for _, rate in found]
-    if max(rates) <= min(rates) * (1 + _RATE_SPREAD_LIMIT):
-        return merge_counts(one for one, _ in found), round(fmean(rates))
-    return merge_counts(_in_picoseconds(one, round(rate)) for one, rate in found), _PICOSECONDS
-
-
-def _in_picoseconds(counts: Counts, units_per_s: int) -> Counts:
-    """Bring durations to picoseconds, in integers that never overflow: seconds, then nanoseconds, then the rest."""
-    rate = np.uint64(units_per_s)
-    thousand, billion = np.uint64(1_000), np.uint64(10**9)
-    rest = (counts.duration % rate) * billion
-    whole = (counts.duration // rate) * np.uint64(_PICOSECONDS) + (rest // rate) * thousand
-    exact = whole + (rest % rate) * thousand // rate
-    return merge_counts([Counts(exact, counts.count, counts.rounded)])
-
-
-def _of_cell(rows: Sequence[TrialRow], counts: Mapping[int, Counts]) -> HostsOfCell:
-    pools = pools_of(rows, counts)
+def _of_cell(rows: Sequence[TrialRow], found: CellPools) -> HostsOfCell:
+    pools = hosts_of(rows, found)
     first = rows[0]
-    lengths = sorted({row.loop_iterations for pool in pools for row in pool.rows if row.loop_iterations is not None})
+    lengths = loops_of(rows)
     not_pooled = None
     if len(lengths) > 1:
         not_pooled = f"their loops did different work, {lengths[0]} to {lengths[-1]} iterations (use --loop-of)"
-    together = None
-    if pools and not_pooled is None:
-        together = _added((pool.counts, float(pool.units_per_s)) for pool in pools)
+    together = found.together if not_pooled is None else None
     limits = {row.limit: row.limit_pause_ns for pool in pools for row in pool.rows if row.limit is not None}
     return HostsOfCell(
         cell=first.cell,
@@ -182,7 +125,7 @@ def _of_cell(rows: Sequence[TrialRow], counts: Mapping[int, Counts]) -> HostsOfC
         measurement=first.measurement,
         hosts=[pool.host for pool in pools],
         trials=sum(len(pool.rows) for pool in pools),
-        samples=sum(pool.counts.samples for pool in pools),
+        samples=sum(pool.pool.samples for pool in pools),
         rounded_samples=sum(row.rounded_samples or 0 for pool in pools for row in pool.rows),
         figures=[one for name in NAMES if (one := _range(name, pools, together)) is not None],
         longest=_longest(pools),
@@ -196,7 +139,7 @@ def _limit_words(name: str, pause_ns: int | None) -> str:
     return f"{name.replace('_', ' ')}, pauses of {(pause_ns or 0) / 1e6:g} ms"
 
 
-def _range(name: str, pools: Sequence[HostPool], together: tuple[Counts, int] | None) -> RangeOverHosts | None:
+def _range(name: str, pools: Sequence[HostPool], together: Pool | None) -> RangeOverHosts | None:
     known = [(value, pool.host) for pool in pools if (value := pool.value_ns(name)) is not None]
     if not known:
         return None
@@ -214,7 +157,7 @@ def _range(name: str, pools: Sequence[HostPool], together: tuple[Counts, int] | 
     interval = interval_of_repetitions(values) if because is None else None
     return RangeOverHosts(
         name=name,
-        pooled_ns=None if together is None else value_ns(*together, name),
+        pooled_ns=None if together is None else together.value_ns(name),
         smallest_ns=smallest[0],
         smallest_host=smallest[1],
         largest_ns=largest[0],

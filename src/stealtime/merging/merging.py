@@ -1,31 +1,36 @@
 """Makes one run of several: every trial's record, its counts, and the tables of the whole."""
 
-import json
 import os
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from stealtime.merging.again import folder_of, trials_of
+from stealtime.merging.gathering import (
+    HERE,
+    STAY,
+    CountedRow,
+    HostParts,
+    TrialToWrite,
+    processes_for,
+    read_hosts,
+    write_trials,
+)
 from stealtime.merging.parts import Chosen, Part, choose, without
-from stealtime.merging.tables import RunTables, TrialRow, tables_of, write_run_tables
+from stealtime.merging.pooling import Gathered, pools_of_gathered, write_pools
+from stealtime.merging.processes import Processes, processes
+from stealtime.merging.tables import TrialRow, write_merged_rows
 from stealtime.store.counts import Counts
-from stealtime.store.documents import CELLS, COUNTS, ELSEWHERE, MANIFEST, PARTIAL_PREFIX, TRIAL
-from stealtime.store.durations import SAMPLES
-from stealtime.store.elsewhere import Elsewhere, ElsewhereFile, put
+from stealtime.store.documents import CELLS, COUNTS, MANIFEST, PARTIAL_PREFIX
 from stealtime.store.files import remove, write_synced
 from stealtime.store.merged import MergedPart, MergedRecord, TrialOrigin
 from stealtime.store.model import Cell, LoopRecord, Manifest
 from stealtime.store.run import Run
-from stealtime.store.tables import read_description
+from stealtime.store.travelling import read_counts_file
 from stealtime.store.writer import disk_errors, new_run_id
 from stealtime.vocabulary.errors import UsageError
-
-STAY, HERE = "stay", "here"
-_SAMPLES_FILE = f"{SAMPLES}.parquet"
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class _Taken:
     """Its folder in its own run."""
     repetition: int
     """Its number there."""
-    counts: Counts | None
+    samples_sha256: str | None
 
     @property
     def trial_id(self) -> str:
@@ -76,95 +81,85 @@ def merge(runs: Sequence[Run], output: Path, samples: str = STAY, remarks: Seque
         raise UsageError(f"-o {output}: it is there already", hint="name a folder that does not exist")
     now = datetime.now(UTC)
     chosen = without(choose(runs, now), remarks)
-    chosen, trials = _readable(chosen)
-    writing = output.parent / f"{PARTIAL_PREFIX}{output.name}.{os.getpid()}"
-    with disk_errors(output):
-        output.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            (writing / CELLS).mkdir(parents=True)
-            for taken in trials:
-                _write_trial(taken, writing / CELLS / taken.trial_id, samples)
-            rows = [replace(taken.row, trial=number) for number, taken in enumerate(trials)]
-            counts = {number: taken.counts for number, taken in enumerate(trials) if taken.counts is not None}
-            chosen = without(chosen, _about_loops(rows))
-            write_run_tables(writing, RunTables(rows, counts))
-            manifest = _manifest(chosen, rows, now, has_samples=samples == HERE)
-            write_synced(writing / MANIFEST, manifest.model_dump_json(indent=2).encode())
-            writing.rename(output)
-        except BaseException:
-            remove(writing)
-            raise
+    with processes(processes_for(sum(trials_of(part.run) for part in chosen.parts))) as workers:
+        chosen, trials, gathered = _readable(chosen, workers)
+        writing = output.parent / f"{PARTIAL_PREFIX}{output.name}.{os.getpid()}"
+        with disk_errors(output):
+            output.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                (writing / CELLS).mkdir(parents=True)
+                workers.map(write_trials, [(_to_write(taken, writing), samples) for taken in trials])
+                rows = [replace(taken.row, trial=number) for number, taken in enumerate(trials)]
+                chosen = without(chosen, _about_loops(rows))
+                write_merged_rows(writing, rows)
+                write_pools(writing, pools_of_gathered(gathered, rows, lambda row: _counts_of(writing / row.folder)))
+                manifest = _manifest(chosen, rows, now, has_samples=samples == HERE)
+                write_synced(writing / MANIFEST, manifest.model_dump_json(indent=2).encode())
+                writing.rename(output)
+            except BaseException:
+                remove(writing)
+                raise
     return Merged(output, manifest, chosen.remarks)
 
 
-def _readable(chosen: Chosen) -> tuple[Chosen, list[_Taken]]:
-    """Read the tables of all parts, leave out what is damaged, and number repetitions on."""
-    remarks: list[str] = []
-    by_cell: dict[str, list[tuple[Part, TrialRow, Counts | None]]] = defaultdict(list)
+def _readable(chosen: Chosen, workers: Processes) -> tuple[Chosen, list[_Taken], Gathered]:
+    """Read the trials of all parts, leave out what is damaged, and number repetitions on."""
+    runs: dict[str, list[Run]] = defaultdict(list)
     for part in chosen.parts:
-        tables = tables_of(part.run)
-        remarks += [f"{remark} (of {part.host})" for remark in tables.remarks]
-        for row in tables.rows:
-            by_cell[row.cell].append((part, row, tables.counts.get(row.trial)))
+        runs[part.host].append(part.run)
+    rows: dict[str, list[CountedRow]] = {}
+    told: dict[str, list[str]] = {}
+    gathered = Gathered()
+    for read in workers.map(read_hosts, [HostParts(host, tuple(own)) for host, own in runs.items()]):
+        rows |= read.rows
+        told |= read.remarks
+        gathered.add(read.gathered)
+    remarks = [f"{remark} (of {part.host})" for part in chosen.parts for remark in told[part.run.run_id]]
+    by_cell: dict[str, list[tuple[Part, CountedRow]]] = defaultdict(list)
+    for part in chosen.parts:
+        for one in rows[part.run.run_id]:
+            by_cell[one.row.cell].append((part, one))
     taken = [one for name in sorted(by_cell) for one in _numbered(by_cell[name])]
-    return without(chosen, remarks), taken
+    return without(chosen, remarks), taken, gathered
 
 
-def _numbered(trials: Sequence[tuple[Part, TrialRow, Counts | None]]) -> list[_Taken]:
+def _numbered(trials: Sequence[tuple[Part, CountedRow]]) -> list[_Taken]:
     """Number the repetitions of a cell: as they were where no two hosts have the same, else on from host to host."""
     ordered = sorted(
-        trials, key=lambda one: (one[0].host, one[0].run.manifest.created_at, one[0].run.run_id, one[1].repetition)
+        trials, key=lambda one: (one[0].host, one[0].run.manifest.created_at, one[0].run.run_id, one[1].row.repetition)
     )
-    numbers = [row.repetition for _, row, _ in ordered]
+    numbers = [one.row.repetition for _, one in ordered]
     if len(set(numbers)) < len(numbers):
         numbers = list(range(1, len(ordered) + 1))
     else:
-        ordered.sort(key=lambda one: one[1].repetition)
+        ordered.sort(key=lambda one: one[1].row.repetition)
         numbers.sort()
     return [
         _Taken(
             part,
-            replace(row, host=part.host, repetition=number, folder=f"{CELLS}/{row.cell}.r{number}"),
-            part.run.folder / row.folder,
-            row.repetition,
-            counts,
+            replace(one.row, host=part.host, repetition=number, folder=f"{CELLS}/{one.row.cell}.r{number}"),
+            part.run.folder / one.row.folder,
+            one.row.repetition,
+            one.samples_sha256,
         )
-        for (part, row, counts), number in zip(ordered, numbers, strict=True)
+        for (part, one), number in zip(ordered, numbers, strict=True)
     ]
 
 
-def _write_trial(taken: _Taken, folder: Path, samples: str) -> None:
-    folder.mkdir()
-    # As it was written, but for its place here: nothing that an older version wrote is made over.
-    document: dict[str, Any] = json.loads((taken.source / TRIAL).read_bytes())
-    origin = TrialOrigin(run_id=taken.part.run.run_id, repetition=taken.repetition)
-    document |= {"repetition": taken.row.repetition, "host": taken.part.host, "origin": origin.model_dump()}
-    (folder / TRIAL).write_text(json.dumps(document))
-    names = [path.name for path in taken.source.iterdir()]
-    stays = taken.counts is not None and samples != HERE and COUNTS in names
-    for name in names:
-        if name == TRIAL or name.startswith(PARTIAL_PREFIX) or (stays and name == _SAMPLES_FILE):
-            continue
-        _link(taken.source / name, folder / name)
-    if not stays:
-        return
-    sha256 = read_description(taken.source / COUNTS)["sha256"].get(_SAMPLES_FILE)
-    if sha256 is None:
-        # It is in parts: those were linked.
-        return
-    path = taken.source / _SAMPLES_FILE
-    urls = [path.absolute().as_uri()]
-    if samples != STAY and path.is_file():
-        urls.insert(0, put(path, sha256, samples))
-    known = Elsewhere(host=taken.part.host, files={_SAMPLES_FILE: ElsewhereFile(sha256=sha256, urls=urls)})
-    (folder / ELSEWHERE).write_text(known.model_dump_json())
+def _to_write(taken: _Taken, folder: Path) -> TrialToWrite:
+    return TrialToWrite(
+        source=taken.source,
+        target=folder / CELLS / taken.trial_id,
+        host=taken.part.host,
+        repetition=taken.row.repetition,
+        origin=TrialOrigin(run_id=taken.part.run.run_id, repetition=taken.repetition),
+        is_counted=taken.row.samples is not None,
+        samples_sha256=taken.samples_sha256,
+    )
 
 
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
+def _counts_of(folder: Path) -> Counts:
+    return read_counts_file(folder / COUNTS).counts
 
 
 def _about_loops(rows: Sequence[TrialRow]) -> list[str]:
@@ -198,7 +193,7 @@ def _manifest(chosen: Chosen, rows: Sequence[TrialRow], now: datetime, *, has_sa
     parts = [
         MergedPart(
             run_id=part.run.run_id,
-            folder=str(part.run.folder),
+            folder=folder_of(part.run),
             host=part.host,
             identity=part.identity,
             created_at=part.run.manifest.created_at,

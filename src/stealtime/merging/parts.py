@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from stealtime.merging.again import PartOfMerged, parts_of
 from stealtime.store.identity import HostIdentity
 from stealtime.store.run import Run
 from stealtime.store.spread import Shard
@@ -58,15 +59,19 @@ def choose(runs: Sequence[Run], now: datetime) -> Chosen:
         UsageError: There is nothing that can be merged.
     """
     remarks: list[str] = []
-    once: list[Run] = []
+    once: dict[str, Run] = {}
     for run in runs:
-        if run.manifest.merged is not None:
-            remarks.append(f"{run.run_id} is left out: it is a merged run; merge those that it was made of")
-        elif any(run.run_id == other.run_id for other in once):
-            remarks.append(f"{run.run_id} was given twice and counts once")
-        else:
-            once.append(run)
-    kept = list(_of_one_campaign(once, remarks))
+        if run.manifest.merged is None:
+            if run.run_id in once and not isinstance(once[run.run_id], PartOfMerged):
+                remarks.append(f"{run.run_id} was given twice and counts once")
+            once.setdefault(run.run_id, run)
+            continue
+        within = list(parts_of(run))
+        once = {part.run_id: part for part in within} | once
+        # What is still true is found again; what nobody can find any more, as of damaged trials, stays true.
+        found = choose(within, run.manifest.merged.at).remarks
+        remarks += [f"{one} (when {run.run_id} was merged)" for one in run.manifest.merged.remarks if one not in found]
+    kept = list(_of_one_campaign(list(once.values()), remarks))
     if not kept:
         raise UsageError("there is no run that can be merged", hint="; ".join(remarks) or "give the runs of the hosts")
     kept = _once_a_shard(kept, remarks)

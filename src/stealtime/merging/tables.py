@@ -7,7 +7,7 @@ clock, as there.
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,12 +23,12 @@ from stealtime.store.counts import Counts
 from stealtime.store.documents import CELLS, COUNTS, LONGEST, PARTIAL_PREFIX
 from stealtime.store.model import TrialRecord
 from stealtime.store.run import Run, Trial
-from stealtime.store.travelling import CountsFile, has_counts, read_counts
+from stealtime.store.travelling import CountsFile, has_counts, read_counts, read_counts_file
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TickProbe
 
 TRIALS = "trials.parquet"
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 _STATE = b"state"
 TRIALS_SCHEMA = pa.schema(
     [
@@ -191,9 +191,7 @@ def figures_of_counts(counts: Counts, units_per_s: float, pause_ns: int | None) 
         pause_ns: Of the kernel's limit on real-time threads that acted; samples that may be one are no stalls.
     """
     found: dict[str, int | None] = {"min_units": int(counts.duration[0])}
-    for name, (numerator, denominator) in _PERCENTILES.items():
-        is_resolved = counts.samples * (denominator - numerator) >= denominator
-        found[name] = counts.percentile(numerator, denominator) if is_resolved else None
+    found |= dict(zip(_PERCENTILES, counts.percentiles(list(_PERCENTILES.values())), strict=True))
     for name, over_ns in _STALLS.items():
         begin = int(counts.duration[0]) + int(over_ns * units_per_s / 1e9)
         chosen = counts.duration >= np.uint64(begin)
@@ -215,46 +213,108 @@ class RunTables:
     """What could not be read and is left out."""
 
 
+@dataclass(frozen=True)
+class CountedTrial:
+    """A trial's row, and what its counts were read of; None where it has none."""
+
+    row: TrialRow
+    counted: CountsFile | None
+
+
 def tables_of(run: Run) -> RunTables:
-    """Give the tables of a run: as they were written when it ended, or made now, and kept where that can be.
+    """Give the tables of a run: as they are beside its manifest, or made now, and kept where that can be.
 
     Raises:
         StealtimeError: Those of a merged run are damaged.
     """
-    if run.manifest.merged is not None:
-        return read_run_tables(run.folder)
-    state = _state_of(run)
-    try:
-        if pq.read_schema(run.folder / TRIALS).metadata.get(_STATE) == state:
+    if is_indexed(run):
+        try:
             return read_run_tables(run.folder)
-    except (OSError, pa.ArrowException, StealtimeError, AttributeError):
-        pass
-    made = make_tables(run)
-    if run.manifest.state != "running" and not made.remarks:
+        except StealtimeError:
+            if run.manifest.merged is not None:
+                raise
+    remarks: list[str] = []
+    trials = counted_trials(run, remarks)
+    counts = {one.row.trial: one.counted.counts for one in trials if one.counted is not None}
+    made = RunTables([one.row for one in trials], counts, tuple(remarks))
+    if run.manifest.state != "running" and not remarks:
         with contextlib.suppress(OSError):
-            write_run_tables(run.folder, made, state)
+            _write_counts(run.folder, made.counts, _state_of(run))
     return made
 
 
-def make_tables(run: Run) -> RunTables:
-    """Make the tables of a run of its trials; what is damaged is left out and said."""
-    rows: list[TrialRow] = []
-    counts: dict[int, Counts] = {}
-    remarks: list[str] = []
+def is_indexed(run: Run) -> bool:
+    """Tell whether both tables are beside the manifest, and are of the run as it is now."""
+    return _has_state(run, TRIALS) and _has_state(run, COUNTS)
+
+
+def _has_state(run: Run, name: str) -> bool:
+    path = run.folder / name
+    if run.manifest.merged is not None:
+        # Nobody writes to it any more.
+        return path.is_file()
+    try:
+        return bool((pq.read_schema(path).metadata or {}).get(_STATE) == _state_of(run))
+    except (OSError, pa.ArrowException):
+        return False
+
+
+def counted_trials(run: Run, remarks: list[str]) -> list[CountedTrial]:
+    """Give each trial with its counts; the rows are kept beside the manifest where that can be.
+
+    Args:
+        run: Any.
+        remarks: What is damaged is left out, and said here.
+
+    Raises:
+        StealtimeError: The rows of a merged run are damaged.
+    """
+    known = _known_rows(run)
+    if known is not None:
+        try:
+            return [CountedTrial(row, _counted(run, row)) for row in known]
+        except StealtimeError:
+            if run.manifest.merged is not None:
+                raise
+            # Something has happened to its files since: all of them are looked at.
+    made = list(_made(run, remarks))
+    if run.manifest.state != "running" and run.manifest.merged is None and not remarks:
+        with contextlib.suppress(OSError):
+            _write_rows(run.folder, [one.row for one in made], _state_of(run))
+    return made
+
+
+def keep_rows(run: Run) -> None:
+    """Put the rows of a run that has ended beside its manifest, so that whoever merges it reads no record."""
+    if not _has_state(run, TRIALS):
+        counted_trials(run, [])
+
+
+def _known_rows(run: Run) -> list[TrialRow] | None:
+    if run.manifest.merged is not None:
+        return _read_rows(run.folder)
+    if not _has_state(run, TRIALS):
+        return None
+    with contextlib.suppress(StealtimeError):
+        return _read_rows(run.folder)
+    return None
+
+
+def _counted(run: Run, row: TrialRow) -> CountsFile | None:
+    return None if row.samples is None else read_counts_file(run.folder / row.folder / COUNTS)
+
+
+def _made(run: Run, remarks: list[str]) -> Iterator[CountedTrial]:
     identity = run.manifest.identity
     name = run.run_id if identity is None else identity.name
-    for trial in _readable_trials(run, remarks):
+    for number, trial in enumerate(_readable_trials(run, remarks)):
         counted: CountsFile | None = None
         try:
             counted = read_counts(trial) if has_counts(trial) else None
         except StealtimeError as error:
             remarks.append(f"{trial.record.trial_id} of {run.run_id} is not counted: {error.message}")
-        number = len(rows)
         row = row_of(number, trial, run.run_id, name, counted)
-        rows.append(replace(row, folder=f"{CELLS}/{trial.folder.name}"))
-        if counted is not None:
-            counts[number] = counted.counts
-    return RunTables(rows, counts, tuple(remarks))
+        yield CountedTrial(replace(row, folder=f"{CELLS}/{trial.folder.name}"), counted)
 
 
 def _readable_trials(run: Run, remarks: list[str]) -> Iterator[Trial]:
@@ -275,15 +335,32 @@ def _state_of(run: Run) -> bytes:
     return hashlib.sha256(text.encode()).hexdigest().encode()
 
 
-def write_run_tables(folder: Path, tables: RunTables, state: bytes = b"") -> None:
-    """Write both tables.
+def write_run_tables(folder: Path, tables: RunTables) -> None:
+    """Write both tables into a folder of one's own.
 
     Raises:
         OSError: They cannot be written.
     """
-    rows, counts = tables.rows, tables.counts
-    columns = {field.name: [getattr(row, field.name) for row in rows] for field in TRIALS_SCHEMA}
-    arrays = [pa.array(columns[field.name], type=field.type) for field in TRIALS_SCHEMA]
+    _write_counts(folder, tables.counts, b"")
+    _write_rows(folder, tables.rows, b"")
+
+
+def write_merged_rows(folder: Path, rows: Sequence[TrialRow]) -> None:
+    """Write the rows of a merged run; its counts are in its trials, and become a table when one is asked for.
+
+    Raises:
+        OSError: They cannot be written.
+    """
+    _write_rows(folder, rows, b"")
+
+
+def _write_rows(folder: Path, rows: Sequence[TrialRow], state: bytes) -> None:
+    columns = [[getattr(row, field.name) for row in rows] for field in TRIALS_SCHEMA]
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, TRIALS_SCHEMA, strict=True)]
+    _put(pa.Table.from_arrays(arrays, schema=TRIALS_SCHEMA.with_metadata({_STATE: state})), folder / TRIALS)
+
+
+def _write_counts(folder: Path, counts: Mapping[int, Counts], state: bytes) -> None:
     empty = [np.empty(0, np.uint64)]
     table = {
         "trial": np.concatenate(
@@ -292,17 +369,26 @@ def write_run_tables(folder: Path, tables: RunTables, state: bytes = b"") -> Non
         "duration": np.concatenate([one.duration for one in counts.values()] or empty),
         "count": np.concatenate([one.count for one in counts.values()] or empty),
     }
-    described = pa.Table.from_arrays(arrays, schema=TRIALS_SCHEMA.with_metadata({_STATE: state}))
     arrays = [pa.array(table[field.name], type=field.type) for field in RUN_COUNTS_SCHEMA]
-    counted = pa.Table.from_arrays(arrays, schema=RUN_COUNTS_SCHEMA)
-    # The rows come last: where they are, the counts are.
-    for one, name, settings in (
-        (counted, COUNTS, {"use_dictionary": False, "column_encoding": dict.fromkeys(table, "DELTA_BINARY_PACKED")}),
-        (described, TRIALS, {}),
-    ):
-        temporary = folder / f"{PARTIAL_PREFIX}{name}.{os.getpid()}"
-        pq.write_table(one, temporary, compression="zstd", **settings)
-        temporary.replace(folder / name)
+    _put(
+        pa.Table.from_arrays(arrays, schema=RUN_COUNTS_SCHEMA.with_metadata({_STATE: state})),
+        folder / COUNTS,
+        # The same number thousands of times is one entry of a dictionary, and read as fast.
+        use_dictionary=["trial"],
+        column_encoding=dict.fromkeys(("duration", "count"), "DELTA_BINARY_PACKED"),
+    )
+
+
+def _put(table: pa.Table, target: Path, **settings: Any) -> None:
+    temporary = target.parent / f"{PARTIAL_PREFIX}{target.name}.{os.getpid()}"
+    pq.write_table(table, temporary, compression="zstd", **settings)
+    temporary.replace(target)
+
+
+def _read_rows(folder: Path) -> list[TrialRow]:
+    with _damage_told(folder):
+        columns = pq.ParquetFile(folder / TRIALS).read(use_threads=False).to_pydict()
+        return [TrialRow(*values) for values in zip(*(columns[name] for name in TRIALS_SCHEMA.names), strict=True)]
 
 
 def read_run_tables(folder: Path) -> RunTables:
@@ -311,16 +397,30 @@ def read_run_tables(folder: Path) -> RunTables:
     Raises:
         StealtimeError: One of them is missing or damaged.
     """
-    try:
-        columns = pq.ParquetFile(folder / TRIALS).read(use_threads=False).to_pydict()
+    rows = _read_rows(folder)
+    with _damage_told(folder):
         table = pq.ParquetFile(folder / COUNTS).read()
-        rows = [TrialRow(*values) for values in zip(*(columns[name] for name in TRIALS_SCHEMA.names), strict=True)]
         trial, duration, count = (table.column(name).to_numpy() for name in RUN_COUNTS_SCHEMA.names)
+    return RunTables(rows, dict(_parted(trial, duration, count)))
+
+
+@contextlib.contextmanager
+def _damage_told(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except (pa.ArrowException, OSError, TypeError, KeyError, ValueError) as error:
         raise StealtimeError(
             f"the tables of {folder} are damaged: {' '.join(str(error).split())}", hint="merge the runs again"
         ) from error
-    return RunTables(rows, dict(_parted(trial, duration, count)))
+
+
+def rows_of_merged(run: Run) -> list[TrialRow]:
+    """Read the rows of a merged run alone.
+
+    Raises:
+        StealtimeError: They are missing or damaged.
+    """
+    return _read_rows(run.folder)
 
 
 def _parted(trial: Any, duration: Any, count: Any) -> Iterator[tuple[int, Counts]]:
@@ -332,13 +432,14 @@ def _parted(trial: Any, duration: Any, count: Any) -> Iterator[tuple[int, Counts
 
 def _longest(folder: Path) -> tuple[int, int, str | None] | None:
     try:
-        table = pq.ParquetFile(folder / LONGEST, pre_buffer=False).read(use_threads=False)
+        file = pq.ParquetFile(folder / LONGEST, pre_buffer=False)
+        table = file.read(columns=["start", "duration", "cause"], use_threads=False)
     except (pa.ArrowException, OSError):
         return None
     if not table.num_rows:
         return None
-    first = table.slice(0, 1).to_pylist()[0]
-    return int(first["start"]), int(first["duration"]), first["cause"]
+    start, duration, cause = (column[0].as_py() for column in table.columns)
+    return int(start), int(duration), cause
 
 
 def _circumstance(record: TrialRecord) -> str | None:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 CONFIDENCE = 0.95
 REPETITIONS_MIN = 4
@@ -91,6 +91,9 @@ def ratio_by_ranks(base: Sequence[float], other: Sequence[float], *, resolution:
         other: The same.
         resolution: As in :func:`interval_of_repetitions`.
     """
+    # Loading it takes longer than most that is done here, and nothing else needs it.
+    from scipy import stats
+
     sides = [np.log(base), np.log(other)]
     differences = np.sort(np.subtract.outer(sides[1], sides[0]).ravel())
     left_out = _pairs_left_out(len(base), len(other))
@@ -143,7 +146,7 @@ def method_of_ratio(base: int, other: int) -> str:
 
 
 def _t(degrees: float) -> float:
-    return float(stats.t.ppf(0.5 + CONFIDENCE / 2, degrees))
+    return float(special.stdtrit(degrees, 0.5 + CONFIDENCE / 2))
 
 
 def _from_logarithms(middle: float, reach: float) -> Interval:

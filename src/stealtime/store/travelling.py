@@ -108,8 +108,7 @@ def read_counts_file(path: Path) -> CountsFile:
                 f"{path} has schema version {version}; this stealtime reads up to {SCHEMA_VERSION}",
                 hint="read it with the stealtime that wrote it, or a newer one",
             )
-        duration = table.column("duration").to_numpy()
-        count = table.column("count").to_numpy()
+        duration, count = (_whole(table.column(name)) for name in ("duration", "count"))
         if duration.dtype != np.uint64 or count.dtype != np.uint64 or np.any(duration[1:] <= duration[:-1]):
             raise StealtimeError(f"{path} does not count each duration once, in order", hint=DAMAGED)
         return CountsFile(
@@ -123,3 +122,8 @@ def read_counts_file(path: Path) -> CountsFile:
         raise StealtimeError(f"{path} does not exist", hint="it is made where the samples are") from error
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise StealtimeError(f"{path} is damaged: {' '.join(str(error).split())}", hint=DAMAGED) from error
+
+
+def _whole(column: pa.ChunkedArray) -> Any:
+    """Give a column; what is in one piece, as all that we write is, without a copy, and without loading pandas."""
+    return np.from_dlpack(column.chunk(0)) if column.num_chunks == 1 else column.to_numpy()

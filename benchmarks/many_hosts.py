@@ -2,7 +2,9 @@
 
 Hosts are made of recorded pieces (``tests/rigs/simulated_fleet.py``); a trial has a piece of 5 s, with some thousand
 distinct durations, as trials of the probes have. Each command is a process of its own, as a user starts it. The files
-are as they come from hosts: the first command that reads a run makes its tables, which counts.
+are as they come from hosts: with the index of rows that a run has since it ends with one, and, as runs of earlier
+versions come, without; then the first command that reads a run makes it, which counts. A process that helps another
+counts with its time, not with its memory.
 
     python benchmarks/many_hosts.py [--runs N] [--folder DIR]
 """
@@ -24,6 +26,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "rigs"))
 
 import simulated_fleet
 from simulated_fleet import SimulatedHost, SimulatedRun, write_run
+
+from stealtime.merging.tables import keep_rows
+from stealtime.store.run import Run
 
 HOSTS, CELLS, REPETITIONS = 100, 12, 4
 MERGED_AND_SHOWN_S, SITE_S, SITE_BYTES = 5.0, 60.0, 2 << 30
@@ -52,13 +57,17 @@ def merge_and_show(folder: Path) -> None:
         )
         for one in range(HOSTS)
     ]
+    without = timed("merge", *map(str, runs), "-o", str(folder / "without"))
+    for run in runs:
+        keep_rows(Run.open(run))
     merged = timed("merge", *map(str, runs), "-o", str(folder / "merged"))
     shown = timed("show", str(folder / "merged"))
-    again = timed("merge", *map(str, runs), "-o", str(folder / "again"))
+    again = timed("merge", str(folder / "merged"), "-o", str(folder / "again"))
     print(
         f"{HOSTS} hosts x {CELLS * REPETITIONS} trials: merged in {merged}, shown in {shown}, together "
-        f"{merged.elapsed_s + shown.elapsed_s:.1f} s of at most {MERGED_AND_SHOWN_S:g} s; "
-        f"merged again, with tables, in {again}"
+        f"{merged.elapsed_s + shown.elapsed_s:.1f} s of at most {MERGED_AND_SHOWN_S:g} s, "
+        f"at most {max(merged.memory_bytes, shown.memory_bytes) / 2**20:.0f} MiB; runs of earlier versions merged in "
+        f"{without}; the merged run merged again in {again}"
     )
 
 

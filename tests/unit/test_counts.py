@@ -117,3 +117,17 @@ def test_a_clock_that_went_back_makes_no_duration_and_is_counted(tmp_path: Path)
     found = count_samples(batches, 3)
     assert (found.backwards, found.counts.samples, found.watched_units) == (1, 2, 21)
     assert found.longest["duration"].to_pylist() == [10, 7]
+
+
+@pytest.mark.parametrize("spread", [1 << 17, 1 << 22, 1 << 50])
+def test_many_counts_add_up_as_few_do(spread: int) -> None:
+    chance = np.random.default_rng(spread)
+    parts = [count_durations(chance.integers(1_000, 1_000 + spread, 40_000)) for _ in range(6)]
+    parts.append(count_durations(np.array([999, 2**63 + 7], np.uint64)))
+    added = merge_counts(parts)
+    values, places = np.unique(np.concatenate([one.duration for one in parts]), return_inverse=True)
+    counts = np.zeros(len(values), np.uint64)
+    np.add.at(counts, places, np.concatenate([one.count for one in parts]))
+    assert added.duration.dtype == added.count.dtype == np.uint64
+    assert np.array_equal(added.duration, values)
+    assert np.array_equal(added.count, counts)

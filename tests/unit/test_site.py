@@ -106,3 +106,12 @@ def test_a_run_that_is_not_there_leaves_no_folder(stealtime: Command, tmp_path: 
     refused = stealtime("site", str(tmp_path / "nowhere"), "-o", str(tmp_path / "page"))
     assert (refused.code, "there is no run" in refused.err) == (2, True), refused.err
     assert not (tmp_path / "page").exists()
+
+
+def test_a_damaged_run_of_a_folder_leaves_the_others(stealtime: Command, tmp_path: Path) -> None:
+    hosts = [SimulatedRun(SimulatedHost(f"h{number}"), repetitions=2) for number in range(3)]
+    folders = [write_run(tmp_path / "runs", one, np.random.default_rng(1)) for one in hosts]
+    (folders[1] / "manifest.json").write_text("{")
+    shown = stealtime("site", str(tmp_path / "runs"), "-o", str(tmp_path / "page"))
+    assert "2 runs of 2 hosts" in shown.out
+    assert f"{folders[1]} is left out" in shown.err.replace("\n", " ")

@@ -9,7 +9,10 @@ from stealtime.cli import completion
 from stealtime.cli.parameters import AsJson, RunsFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stealtime.site.database import Database
+    from stealtime.store.run import Run
 
 
 def site(
@@ -119,27 +122,31 @@ def _plain(value: Any) -> Any:
 
 def _database(names: list[str], runs_folder: Path | None) -> "Database":
     from stealtime.site.database import open_database
+
+    left_out: list[str] = []
+    database = open_database(_runs(names, runs_folder, left_out))
+    database.remarks += left_out
+    return database
+
+
+def _runs(names: list[str], runs_folder: Path | None, left_out: list[str]) -> "Iterator[Run]":
+    """Open one run after the other; what is damaged is left out, and said."""
     from stealtime.store.documents import MANIFEST
-    from stealtime.store.run import Run, default_runs_folder, find_run, runs_in
+    from stealtime.store.run import default_runs_folder, find_run, runs_in
     from stealtime.vocabulary.errors import StealtimeError, UsageError
 
-    folders: list[Path] = []
-    found: list[Run] = []
-    left_out: list[str] = []
     for name in names or [str(runs_folder or default_runs_folder())]:
         is_folder_of_runs = Path(name).is_dir() and not (Path(name) / MANIFEST).is_file()
         folders = runs_in(Path(name)) if is_folder_of_runs else []
         if is_folder_of_runs and not folders:
             raise UsageError(f"{name} holds no run", hint="name runs, or a folder that `stealtime run` wrote into")
-        try:
-            found += [find_run(str(one)) for one in folders] if folders else [find_run(name, runs_folder)]
-        except UsageError:
-            raise
-        except StealtimeError as error:
-            left_out.append(f"{name} is left out: {error.message}")
-    database = open_database(found)
-    database.remarks += left_out
-    return database
+        for one in [str(folder) for folder in folders] or [name]:
+            try:
+                yield find_run(one, runs_folder)
+            except UsageError:
+                raise
+            except StealtimeError as error:
+                left_out.append(f"{one} is left out: {error.message}")
 
 
 def _lines(document: Any) -> list[str]:

@@ -104,6 +104,7 @@ def read_hosts(hosts: Sequence[HostParts]) -> Read:
                     counted[trial.row.cell].append((trial.counted.counts, trial.row.units_per_s or 1.0))
         for cell, own in counted.items():
             gathered.add_host(cell, one.host, own)
+    gathered.add_up()
     return Read(rows, remarks, gathered)
 
 

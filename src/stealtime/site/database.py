@@ -5,7 +5,7 @@ a temporary folder. Queries read nothing but the runs. A part of a merged run th
 """
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stealtime.merging.tables import RUN_COUNTS_SCHEMA, TRIALS, TRIALS_SCHEMA, tables_of, write_run_tables
+from stealtime.merging.tables import RUN_COUNTS_SCHEMA, TRIALS, TRIALS_SCHEMA, is_indexed, tables_of, write_run_tables
 from stealtime.store.documents import COUNTS
 from stealtime.store.run import Run
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -59,8 +59,8 @@ class Database:
             self.scratch.cleanup()
 
 
-def open_database(runs: Sequence[Run]) -> Database:
-    """Put runs into a database in memory.
+def open_database(runs: Iterable[Run]) -> Database:
+    """Put runs into a database in memory; of thousands of runs one is looked at after the other, and let go.
 
     Raises:
         UsageError: DuckDB is not installed, or no run can be read.
@@ -73,36 +73,57 @@ def open_database(runs: Sequence[Run]) -> Database:
     scratch = tempfile.TemporaryDirectory(prefix="stealtime-site-")
     connection = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": scratch.name})
     database = Database(connection, remarks, scratch=scratch)
-    given = {run.run_id for run in runs if run.manifest.merged is None}
+    try:
+        _take(database, runs)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _take(database: Database, runs: Iterable[Run]) -> None:
+    scratch, remarks = Path("" if database.scratch is None else database.scratch.name), database.remarks
     described: list[dict[str, Any]] = []
     sources: list[tuple[str, str]] = []
     seen: set[str] = set()
-    for run in runs:
+    for run in _merged_last(runs):
         if run.run_id in database.folders:
             continue
         try:
-            source = _source_of(run, Path(scratch.name), remarks)
+            source = _source_of(run, scratch, remarks)
         except StealtimeError as error:
             remarks.append(f"{run.run_id} is left out: {error.message}")
             continue
         database.folders[run.run_id] = run.folder
         for row in _described(run, source):
-            if (run.manifest.merged is not None and row["run"] in given) or row["run"] in seen:
+            if row["run"] in seen:
                 continue
             seen.add(row["run"])
             described.append(row)
             sources.append((source, row["run"]))
     if not described:
         raise UsageError("there is no run that can be read", hint="; ".join(remarks) or "give the runs of the hosts")
-    _fill(connection, described, sources)
-    return database
+    _fill(database.connection, described, sources)
+
+
+def _merged_last(runs: Iterable[Run]) -> Iterator[Run]:
+    """Give merged runs after all others: what is given by itself does not count as a part."""
+    merged = []
+    for run in runs:
+        if run.manifest.merged is None:
+            yield run
+        else:
+            merged.append(run)
+    yield from merged
 
 
 def _source_of(run: Run, scratch: Path, remarks: list[str]) -> str:
     """Give the folder that has the tables of a run, which are made now where they are not there."""
+    if is_indexed(run):
+        return str(run.folder)
     tables = tables_of(run)
     remarks += tables.remarks
-    if (run.folder / TRIALS).is_file() and not tables.remarks:
+    if not tables.remarks and is_indexed(run):
         return str(run.folder)
     # It cannot be written, or is still running.
     folder = scratch / run.run_id

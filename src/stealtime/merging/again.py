@@ -55,7 +55,7 @@ def parts_of(merged: Run) -> Iterator[Run]:
                 **told,
             }
         )
-        yield PartOfMerged(merged.folder, own, within=replace(merged), stood=part)
+        yield PartOfMerged(merged.folder, own, within=merged, stood=part)
 
 
 def folder_of(run: Run) -> str:

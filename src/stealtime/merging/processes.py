@@ -75,11 +75,9 @@ def processes(count: int) -> Iterator[Processes]:
             ours, theirs = socket.socketpair()
             with theirs:
                 command = [sys.executable, "-m", __name__, str(theirs.fileno())]
-                begun.append(
-                    subprocess.Popen(
-                        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
-                    )
-                )
+                # Ctrl-C is for this process, which lets the others end what they are at.
+                options: dict[str, Any] = {"pass_fds": [theirs.fileno()], "start_new_session": True}
+                begun.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **options))
             others.append(Connection(ours.detach()))
         yield Processes(others)
     finally:

@@ -4,7 +4,6 @@ Traces stay with their host, and who merges many hosts asks of the longest sampl
 where the traces are.
 """
 
-import contextlib
 import os
 
 import pyarrow as pa
@@ -17,11 +16,10 @@ from stealtime.store.tables import read_description
 from stealtime.store.travelling import has_counts, read_counts
 from stealtime.studies.latency.attribution.attribute import attribute_trial
 from stealtime.studies.latency.attribution.model import AttributedSpike
-from stealtime.vocabulary.errors import StealtimeError
 
 
-def name_causes(trial: Trial) -> bool:
-    """Write what took most of each of the longest samples; tells whether anything was written.
+def name_causes(trial: Trial) -> None:
+    """Write what took most of each of the longest samples, where a trial was traced and its samples are counted.
 
     A sample that is no spike, whose traces lost something, or most of which nothing explains has no cause.
 
@@ -31,23 +29,20 @@ def name_causes(trial: Trial) -> bool:
     """
     is_traced = trial.host_trace_path is not None or trial.machine_trace_path is not None
     if not is_traced or not has_counts(trial):
-        return False
+        return
     # Those of a run of an earlier version are made now.
     read_counts(trial)
     path = trial.folder / LONGEST
-    with contextlib.suppress(StealtimeError):
-        worst = attribute_trial(trial, worst=LONGEST_KEPT).worst
-        known = {spike.index: cause for spike in worst if (cause := _cause(spike)) is not None}
-        table = pq.ParquetFile(path).read(use_threads=False)
-        causes = pa.array([known.get(index) for index in table.column("index").to_pylist()], pa.string())
-        told = table.set_column(table.schema.get_field_index("cause"), "cause", causes)
-        if told.equals(table):
-            return False
-        temporary = path.with_name(f"{PARTIAL_PREFIX}{LONGEST}.{os.getpid()}")
-        write_table(told, temporary, read_description(path))
-        temporary.replace(path)
-        return True
-    return False
+    worst = attribute_trial(trial, worst=LONGEST_KEPT).worst
+    known = {spike.index: cause for spike in worst if (cause := _cause(spike)) is not None}
+    table = pq.ParquetFile(path).read(use_threads=False)
+    causes = pa.array([known.get(index) for index in table.column("index").to_pylist()], pa.string())
+    told = table.set_column(table.schema.get_field_index("cause"), "cause", causes)
+    if told.equals(table):
+        return
+    temporary = path.with_name(f"{PARTIAL_PREFIX}{LONGEST}.{os.getpid()}")
+    write_table(told, temporary, read_description(path))
+    temporary.replace(path)
 
 
 def _cause(spike: AttributedSpike) -> str | None:

@@ -20,7 +20,7 @@ from stealtime.store import adoption, tables
 from stealtime.store.export import read_samples
 from stealtime.store.lock import take_lock
 from stealtime.store.run import Run, Trial, find_run
-from stealtime.store.writer import RunWriter
+from stealtime.store.writer import DiskError, RunWriter, disk_errors
 from stealtime.studies.latency.analysis.series import load_series
 from stealtime.vocabulary.errors import ExitCode
 
@@ -163,3 +163,10 @@ async def test_samples_in_several_parts_are_read_as_one_series(tmp_path: Path, m
     assert load_series(joined).summary() == parted.summary()
     assert len(parted) == 2 * PART_ROWS
     assert starts(joined) == parted_starts
+
+
+def test_where_nothing_is_measured_a_full_disk_has_another_hint(tmp_path: Path) -> None:
+    with pytest.raises(DiskError) as told, disk_errors(tmp_path):
+        raise OSError(errno.ENOSPC, "no space")
+    assert told.value.hint is not None
+    assert "--resume" not in told.value.hint

@@ -102,7 +102,10 @@ def _ask(
                 other.send((function, share))
                 error, result = other.recv()
             except (EOFError, OSError) as reason:
-                errors.append(StealtimeError(f"a process that helped has ended: {str(reason) or 'without a word'}"))
+                ended = f"a process that helped has ended: {str(reason) or 'without a word'}"
+                errors.append(
+                    StealtimeError(ended, hint="the memory may have been full; merge again, nothing was kept")
+                )
                 return
             if error is not None:
                 errors.append(StealtimeError(error[0], hint=error[1]) if isinstance(error, tuple) else error)

@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -92,7 +92,7 @@ class RunWriter:
             DiskError: The folder cannot be written.
         """
         folder = runs_folder / manifest.run_id
-        with disk_errors(folder):
+        with _errors_of_a_run(folder):
             (folder / CELLS).mkdir(parents=True)
             writer = cls(folder, manifest, take_lock(folder))
         writer.update()
@@ -108,7 +108,7 @@ class RunWriter:
         """
         writer = cls(run.folder, run.manifest, take_lock(run.folder))
         try:
-            with disk_errors(run.folder):
+            with _errors_of_a_run(run.folder):
                 adopt_waiting(run.folder)
             for folder in (run.folder, run.folder / CELLS):
                 for leftover in folder.glob(f"{PARTIAL_PREFIX}*"):
@@ -128,7 +128,7 @@ class RunWriter:
         self.manifest = self.manifest.model_copy(update=changes)
         path = self.folder / MANIFEST
         temporary = self.folder / f"{PARTIAL_PREFIX}{MANIFEST}"
-        with disk_errors(path):
+        with _errors_of_a_run(path):
             write_synced(temporary, self.manifest.model_dump_json(indent=2).encode())
             temporary.rename(path)
             sync_folder(self.folder)
@@ -137,7 +137,7 @@ class RunWriter:
     def scratch(self, name: str) -> Iterator[Path]:
         """Give a folder for a machine's logs, sockets and spooled tables; it is removed at the end."""
         folder = self.folder / f"{PARTIAL_PREFIX}{name}"
-        with disk_errors(folder):
+        with _errors_of_a_run(folder):
             folder.mkdir()
         try:
             yield folder
@@ -163,7 +163,7 @@ class RunWriter:
         cells = self.folder / CELLS
         final = cells / record.trial_id
         partial = PartialTrial.of(cells, record.trial_id)
-        with disk_errors(final):
+        with _errors_of_a_run(final):
             if not makes_way(final, record):
                 return final
             try:
@@ -194,7 +194,7 @@ class RunWriter:
             StealtimeError: A stream is damaged.
         """
         partial = PartialTrial.of(self.folder / CELLS, record.trial_id)
-        with disk_errors(partial.folder):
+        with _errors_of_a_run(partial.folder):
             partial.append(record, kind, streams)
 
     def adopt_part(
@@ -216,7 +216,7 @@ class RunWriter:
             return None
         unjoined: DiskError | None = None
         try:
-            with disk_errors(partial.folder):
+            with _errors_of_a_run(partial.folder):
                 for name, source in logs.items():
                     _copy_end(source, partial.folder / name)
                 record = adopt(partial, why, failure)
@@ -230,8 +230,12 @@ class RunWriter:
 
 
 @contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
+def disk_errors(path: Path, when_full: str = "free some space, and do it again") -> Iterator[None]:
     """Say in one sentence that ``path`` could not be written.
+
+    Args:
+        path: What is written.
+        when_full: The hint where the disk is full.
 
     Raises:
         DiskError: In place of any ``OSError``.
@@ -242,8 +246,12 @@ def disk_errors(path: Path) -> Iterator[None]:
         reason = os.strerror(error.errno) if error.errno else str(error)
         hint = "check that it is writable, or choose another folder"
         if error.errno in DISK_FULL:
-            hint = DISK_FULL_HINT
+            hint = when_full
         raise DiskError(f"{path} cannot be written: {reason}", hint=hint) from error
+
+
+def _errors_of_a_run(path: Path) -> AbstractContextManager[None]:
+    return disk_errors(path, DISK_FULL_HINT)
 
 
 def new_run_id(created_at: str, campaign_name: str) -> str:

@@ -2,7 +2,8 @@
 
 Natively it is an ordinary thread on the measured CPU. The probe is a real-time one, so that the thread runs exactly
 while the probe is held back; it notes its own stretches of running. In front of a guest it asks the host's kernel, once
-in a millisecond, whether any thread of the guest's CPU runs: a guest whose probe is held back is idle.
+in a millisecond, whether any thread of the guest's CPU runs: a guest whose probe is held back is idle, once its kernel
+has halted it.
 
 Run as a program (``outside_observer.py on-cpu`` or ``outside_observer.py guest MARK PROGRAM``) it writes its intervals
 as JSON when it is asked to end: ``[[begin, end], ...]`` in ns of CLOCK_MONOTONIC_RAW.
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 AWAY_NS = 500_000
-"""A thread that sees no more than this go by was running all the time, but for ticks and interrupts."""
+"""A thread that misses no more than this of the time that went by was running, but for ticks and interrupts."""
 LOOK_EVERY_S = 0.001
 NICE = -20
 """Ordinary threads share a pause; this one gets nearly all of it."""
@@ -32,6 +33,7 @@ FOUND_AGO_S = 0.05
 PAUSE_MIN_NS = 40_000_000
 """A pause of the limit is 50 ms long; nothing else lets the probe stand still for so long at once."""
 
+_QEMU = "qemu"
 _QEMU_CPU = "CPU "
 """How QEMU names its virtual CPUs' threads, with -name debug-threads=on."""
 
@@ -88,14 +90,23 @@ def _now_ns() -> int:
 
 
 def _run_on_cpu(asked: _Asked) -> list[Stretch]:
-    """Note when this thread ran."""
+    """Note when this thread ran.
+
+    What looks like a pause of its own is held against its CPU time, which it had up to ``last`` as long as it ran: it
+    also ran while the host's own host had the CPU, or while its memory came back, some ms at the begin of a stretch.
+    """
     stretches = []
-    begin = last = _now_ns()
+    begin = since = last = _now_ns()
+    since_cpu_ns = time.thread_time_ns()
     while not asked.to_end:
         now = _now_ns()
         if now - last > AWAY_NS:
-            stretches.append((begin, last))
-            begin = now
+            cpu_ns = time.thread_time_ns()
+            ran_ns = max(0, cpu_ns - since_cpu_ns - (last - since))
+            if now - last - ran_ns > AWAY_NS:
+                stretches.append((begin, last))
+                begin = now - ran_ns
+            since, since_cpu_ns = now, cpu_ns
         last = now
     return [*stretches, (begin, last)]
 
@@ -107,14 +118,16 @@ def _watch_guest(asked: _Asked, mark: str, program: str) -> list[Stretch]:
     last = at = _now_ns()
     states: list[Path] = []
     found_at = 0.0
+    may_begin_more = not program.startswith(_QEMU)
     while not asked.to_end:
         if time.monotonic() - found_at > 1.0:
             # Threads come and go; a look at all processes takes some ms.
             states, found_at = _states_of(mark, program), time.monotonic()
         at = _now_ns()
         is_idle = _is_idle(states)
-        if is_idle and begin is None and time.monotonic() - found_at > FOUND_AGO_S:
-            # A process of User-Mode Linux that began since the last look may be the one that runs.
+        if is_idle and begin is None and may_begin_more and time.monotonic() - found_at > FOUND_AGO_S:
+            # A process of User-Mode Linux that began since the last look may be the one that runs. QEMU's threads of
+            # its CPUs are there from the beginning, and a look at all processes beside a trial took up to 20 ms.
             states, found_at = _states_of(mark, program), time.monotonic()
             is_idle = _is_idle(states)
         if is_idle and begin is None:
@@ -148,7 +161,7 @@ def _states_of(mark: str, program: str) -> list[Path]:
             if program not in (folder / "exe").readlink().name:
                 continue
             tasks = list((folder / "task").iterdir())
-            if program.startswith("qemu"):
+            if program.startswith(_QEMU):
                 tasks = [task for task in tasks if (task / "comm").read_text().startswith(_QEMU_CPU)]
         except OSError:
             continue  # it ended meanwhile

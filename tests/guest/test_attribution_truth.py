@@ -29,6 +29,13 @@ LANDED_SHARE_MAX = 1.10
 """More than was injected may not land there either: other time would have been called by its name."""
 UNEXPLAINED_SHARE_MAX = 0.10
 TICK = {"probe": "tick", "loop": "68us", "duration": "4s"}
+PAUSE_NS = 50_000_000
+"""What the kernel's limit leaves of each second: real-time threads get 950 ms of it (``sched_rt_runtime_us``)."""
+LATE_TO_HALT = {"qemu-tcg-paravirt"}
+"""Translated code that has not run for a second is slow: from the switch to the idle task to the halt, and in the
+first ticks, 8 to 17 ms of a pause went by before the virtual CPU's thread slept (21 pauses, Intel Xeon). Between the
+tick that ends the probe's time and that switch, and on the way back, lie some 6 ms more, in no event of its trace."""
+UNEXPLAINED_SHARE_LATE_MAX = 0.15
 GUEST_PROGRAMS = {"uml": "linux.uml", "qemu-tcg-paravirt": "qemu-system"}
 STALL_NS = 30_000_000
 """Nothing else here takes as long at once."""
@@ -146,8 +153,11 @@ async def test_rt_throttling_is_found(platform: str, tmp_path: Path, tell: Calla
     text = f"{len(stalls)} stalls, {figures}; {attributed.text()}"
     assert 3 <= len(stalls) <= 5, text
     assert unseen == [], f"the probe stood still, and the samples do not show it: {unseen}; {text}"
-    assert LANDED_SHARE_MIN * truth_ns <= held_back_ns <= LANDED_SHARE_MAX * truth_ns, text
-    assert unexplained_ns < UNEXPLAINED_SHARE_MAX * sum(stall.excess_ns for stall in stalls), text
+    # Seen idle is the least that it was held back; where a guest halts late, the kernel's own limit is the most.
+    most_ns = max(truth_ns, len(stalls) * PAUSE_NS) if platform in LATE_TO_HALT else truth_ns
+    assert LANDED_SHARE_MIN * truth_ns <= held_back_ns <= LANDED_SHARE_MAX * most_ns, text
+    unexplained_share_max = UNEXPLAINED_SHARE_LATE_MAX if platform in LATE_TO_HALT else UNEXPLAINED_SHARE_MAX
+    assert unexplained_ns < unexplained_share_max * sum(stall.excess_ns for stall in stalls), text
     tell(f"attribution, RT throttling: {text}")
 
 

@@ -26,6 +26,9 @@ REPETITIONS = 4
 PLATFORMS = ["native", "uml"]
 WIDER = float(student.ppf(0.9995, 2 * REPETITIONS - 2) / student.ppf(0.975, 2 * REPETITIONS - 2))
 """How much wider an interval of 99.9 % is than one of 95 %, over so many repetitions on both sides."""
+ITERATIONS = 120 if IN_FULL else 60
+"""The host counts a guest's CPU time from the request until it has measured, and that of User-Mode Linux runs for 60 to
+180 ms before its work begins, which has to be long beside that. Natively the tasks count for themselves."""
 QUIET_SHARE = 0.02
 """A task alone that waits for more of its time has company, and then nothing has a known value."""
 
@@ -33,7 +36,7 @@ PROBE = """
 [[probes]]
 probe = "contend"
 tasks = {tasks}
-iterations = 60
+iterations = {iterations}
 io = "none"
 duration = "1m"
 {lock}
@@ -50,7 +53,7 @@ name = "one-cpu"
 scenarios = ["one", "beside", "quota"]
 repetitions = {REPETITIONS}
 priority = 0
-{PROBE.format(tasks=1, lock="")}
+{PROBE.format(iterations=ITERATIONS, tasks=1, lock="")}
 [[define]]
 name = "one"
 emulator = "measured"
@@ -77,7 +80,7 @@ platforms = ["native"]
 scenarios = ["one", "again"]
 repetitions = 8
 priority = 0
-{PROBE.format(tasks=1, lock="")}
+{PROBE.format(iterations=ITERATIONS, tasks=1, lock="")}
 [[define]]
 name = "one"
 
@@ -92,8 +95,8 @@ platforms = ["native"]
 scenarios = ["whole"]
 repetitions = 4
 priority = 0
-{PROBE.format(tasks=2, lock="")}
-{PROBE.format(tasks=2, lock=ALL_LOCKED)}
+{PROBE.format(iterations=ITERATIONS, tasks=2, lock="")}
+{PROBE.format(iterations=ITERATIONS, tasks=2, lock=ALL_LOCKED)}
 [[define]]
 name = "whole"
 vcpus = "all"
@@ -120,10 +123,16 @@ def mean(cell: Cell, name: str) -> float:
     return float(sum(values) / len(values))
 
 
-def own_stretch(guest: Cell, platform: str) -> float:
+def ran_s(guest: Cell, alone: Cell, platform: str) -> float:
+    """Give how long it ran on a CPU of the host for its work; what it runs before that, one tells that was alone."""
+    if platform == "native":
+        return mean(guest, "cpu_s")
+    return mean(guest, "host_run_s") - (mean(alone, "host_run_s") - mean(alone, "elapsed_s"))
+
+
+def own_stretch(guest: Cell, alone: Cell, platform: str) -> float:
     """Give how many times as long it took as it ran on a CPU, in the same seconds, however fast they were."""
-    ran = "cpu_s" if platform == "native" else "host_run_s"
-    return mean(guest, "elapsed_s") / mean(guest, ran)
+    return mean(guest, "elapsed_s") / ran_s(guest, alone, platform)
 
 
 def agrees(stretch: Cell, truth: float) -> bool:
@@ -134,6 +143,16 @@ def agrees(stretch: Cell, truth: float) -> bool:
     """
     ratio, wider = stretch["ratio"], (stretch["high"] / stretch["ratio"]) ** WIDER
     return bool(abs(ratio / truth - 1.0) <= TOLERANCE or ratio / wider <= truth <= ratio * wider)
+
+
+def cpu_growth(guest: Cell, alone: Cell, platform: str) -> float:
+    """Give how much more CPU time the work took than alone: a guest that is switched often fills its caches anew.
+
+    Natively the tolerance bears that.
+    """
+    growth = 1.0 if platform == "native" else ran_s(guest, alone, platform) / ran_s(alone, alone, platform)
+    assert 0.95 <= growth <= 1.15, guest
+    return growth
 
 
 def share(guest: Cell, part: str) -> float:
@@ -169,7 +188,8 @@ def test_native_beside_nothing_is_not_stretched(tmp_path: Path) -> None:
     again = found["native", "again", 0]["against_native"]
     assert again["base"] == "native one"
     assert agrees(again, 1.0), again
-    assert own_stretch(found["native", "again", 0], "native") == pytest.approx(1.0, abs=TOLERANCE)
+    cell = found["native", "again", 0]
+    assert own_stretch(cell, cell, "native") == pytest.approx(1.0, abs=TOLERANCE)
 
 
 @pytest.mark.parametrize("platform", some_of(PLATFORMS, "native"))
@@ -177,17 +197,18 @@ def test_two_busy_guests_on_one_cpu_take_twice_as_long_and_each_waits_for_half_o
     one_cpu: Cells, platform: str
 ) -> None:
     for guest in both_guests(one_cpu, platform):
-        assert own_stretch(guest, platform) == pytest.approx(2.0, rel=TOLERANCE), guest
-        assert agrees(guest["against_alone"], 2.0), guest
+        alone = one_cpu[platform, "one", 0]
+        assert own_stretch(guest, alone, platform) == pytest.approx(2.0, rel=TOLERANCE), guest
+        assert agrees(guest["against_alone"], 2.0 * cpu_growth(guest, alone, platform)), guest
         assert share(guest, "cpu_wait") == pytest.approx(0.5, abs=TOLERANCE), guest["lost"]
         assert abs(guest["lost"]["unexplained_s"]) < TOLERANCE * guest["lost"]["elapsed_s"], guest["lost"]
 
 
 @pytest.mark.parametrize("platform", some_of(PLATFORMS, "native"))
 def test_half_a_cpu_takes_twice_as_long_and_the_quota_is_named(one_cpu: Cells, platform: str) -> None:
-    quota = one_cpu[platform, "quota", 0]
-    assert own_stretch(quota, platform) == pytest.approx(2.0, rel=TOLERANCE), quota["repetitions"]
-    assert agrees(quota["against_alone"], 2.0), quota["against_alone"]
+    quota, alone = one_cpu[platform, "quota", 0], one_cpu[platform, "one", 0]
+    assert own_stretch(quota, alone, platform) == pytest.approx(2.0, rel=TOLERANCE), quota["repetitions"]
+    assert agrees(quota["against_alone"], 2.0 * cpu_growth(quota, alone, platform)), quota["against_alone"]
     assert share(quota, "quota") == pytest.approx(0.5, abs=TOLERANCE), quota["lost"]
     assert share(quota, "cpu_wait") < TOLERANCE, quota["lost"]
 

@@ -136,6 +136,7 @@ async def measure(around: Around, cell: PlannedCell, number: int, observer: Obse
         counting = await HypervisorCounting.begin(machine)
 
         async def on_measured() -> None:
+            watched.measured()
             await counting.end()
             if watched.strangers is not None:
                 watched.strangers.end()

@@ -7,9 +7,10 @@ what was recorded around it.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from stealtime.campaigns.booted import TrialSetup
@@ -55,6 +56,13 @@ class Watched:
     views: HostViews | None = None
     strangers: StrangersWatch | None = None
     """Begun; who has the machine measured ends it."""
+    look_again: Callable[[], HostViews] | None = None
+    """Gives what the host's kernel counted since the trial began."""
+
+    def measured(self) -> None:
+        """Look at the host's counters once more: the machine has measured, and what it does from now on is no work."""
+        if self.look_again is not None:
+            self.views = self.look_again()
 
 
 @asynccontextmanager
@@ -83,13 +91,14 @@ async def watching(
         if cell.cell.traced:
             await _start_tracing(machine, setup, cell, work.request, trace_buffer_bytes)
         watched.strangers = StrangersWatch.begin(machine, setup.placement)
-        before = _look(machine, setup)
+        watched.look_again = partial(_views, machine, setup, _look(machine, setup))
         # Last, because the machine's own work follows: nothing that takes time is to be between the two.
         async with staying(machine, setup) as stays:
             setup.neighbours.begin_work()
             yield watched
         watched.findings += [] if stays.finding is None else [stays.finding]
-        watched.views = _views(machine, setup, before)
+        if watched.views is None:
+            watched.measured()
         is_whole = True
     finally:
         try:

@@ -1,6 +1,7 @@
 """The same work beside the machine under test: a neighbour carries out the trial's own request, once."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import PlacedNeighbour
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.connection import AgentConnection
+from stealtime.wire.incoming import Listener
 from stealtime.wire.message import RunTrial, StreamName, TrialDone
 from stealtime.wire.results import TrialResult
 
@@ -40,16 +42,22 @@ class WorkOn:
         connection: To the neighbour's agent.
         work: Of the neighbour, on its own CPUs.
         folder: Where its tables are put while they come.
+        on_measured: Awaited once it has measured, before it sends its tables.
     """
 
-    def __init__(self, connection: AgentConnection, work: Work, folder: Path) -> None:
+    def __init__(
+        self, connection: AgentConnection, work: Work, folder: Path, on_measured: Callable[[], Awaitable[None]]
+    ) -> None:
         self._connection, self._work, self._folder = connection, work, folder
+        self._listener = Listener(on_measured=on_measured)
         self._task: asyncio.Task[TrialResult] | None = None
 
     def begin(self) -> None:
         """Ask for it, and do not wait."""
         work = self._work
-        asked = self._connection.run_trial(work.request, self._folder, deadline_s=work.deadline_s, needs=work.needs)
+        asked = self._connection.run_trial(
+            work.request, self._folder, deadline_s=work.deadline_s, listener=self._listener, needs=work.needs
+        )
         self._task = asyncio.create_task(asked)
 
     async def end(self, *, is_whole: bool) -> Worked:

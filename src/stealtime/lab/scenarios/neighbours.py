@@ -78,7 +78,7 @@ class _Running:
     doing: LoadOn | WorkOn
     before: Alignment
     threads: tuple[HostThread, ...]
-    counts: _Counts
+    began: _Counts
 
 
 class Neighbour:
@@ -90,6 +90,8 @@ class Neighbour:
         self.machine = machine
         self.kind = kind
         self._running: _Running | None = None
+        self._measured: _Counts | None = None
+        """When it had done the work; None before, and where it has a load."""
 
     @property
     def name(self) -> str:
@@ -106,17 +108,22 @@ class Neighbour:
         """Start its load, or get ready for the work."""
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
         before = await self.machine.connection.exchange_clocks()
-        counts = self._count([thread.tid for thread in self.machine.threads() if thread.role == "vcpu"])
+        began = self._count([thread.tid for thread in self.machine.threads() if thread.role == "vcpu"])
         doing = await self._start(work, folder)
-        self._running = _Running(doing, before, tuple(self.threads()), counts)
+        self._measured = None
+        self._running = _Running(doing, before, tuple(self.threads()), began)
 
     async def _start(self, work: Work, folder: Path) -> LoadOn | WorkOn:
         connection = self.machine.connection
         if self.placed.load == SAME_WORK:
-            return WorkOn(connection, own_work(work, self.placed, self.machine), folder)
+            return WorkOn(connection, own_work(work, self.placed, self.machine), folder, self._on_measured)
         trial, load = work.request.trial, load_request(self.placed, self.machine.measured_cpus)
         await connection.start_load(trial, load)
         return LoadOn(connection, load, trial, folder)
+
+    async def _on_measured(self) -> None:
+        if self._running is not None:
+            self._measured = self._count(self._running.began.look.run_ns)
 
     def begin_work(self) -> None:
         if self._running is not None and isinstance(self._running.doing, WorkOn):
@@ -131,9 +138,11 @@ class Neighbour:
         running = self._running
         if running is None:
             raise StealtimeError(f"{self.words} has nothing to stop")
-        self._running = None
-        did = await running.doing.end(is_whole=is_whole)
-        began, ended = running.counts, self._count(running.counts.look.run_ns)
+        try:
+            did = await running.doing.end(is_whole=is_whole)
+        finally:
+            self._running = None
+        began, ended = running.began, self._measured or self._count(running.began.look.run_ns)
         throttling = None
         if began.throttling is not None and ended.throttling is not None:
             throttling = throttling_between(began.throttling, ended.throttling)

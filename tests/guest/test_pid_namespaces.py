@@ -95,9 +95,8 @@ async def test_a_run_in_other_namespaces_lives_until_it_ends(prefix: tuple[str, 
         assert await until(lambda: not marked_processes(run.mark))
         if not SEES_ALL:
             pytest.skip("only the initial PID namespace sees that another one has ended")
-        told = await clear()
-        assert f"folder {run.folder}" in told
-        assert str(run.group.parent) in told
+        # What starts beside us may be the first to clear it, and tell of it.
+        await clear()
         assert not run.folder.exists()
         assert not run.group.parent.exists()
 

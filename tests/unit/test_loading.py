@@ -1,4 +1,4 @@
-"""What a run loads before it boots: what reads and writes tables takes half a second, in which no machine boots yet."""
+"""What is loaded, and when: a run reads no table before it boots, and a command waits for no other one."""
 
 import subprocess
 import sys
@@ -18,3 +18,12 @@ def test_no_library_of_tables_is_loaded_for_a_boot() -> None:
     loaded = set(done.stdout.split())
     assert "stealtime" in loaded
     assert not loaded & _HEAVY
+
+
+def test_a_command_loads_no_other_command() -> None:
+    program = "import sys; sys.argv = ['stealtime', 'ls', '-h']; from stealtime import cli\n"
+    program += "try: cli.main()\nexcept SystemExit: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    loaded = {name for name in done.stdout.split() if name.startswith("stealtime.cli.")}
+    assert "stealtime.cli.ls" in loaded
+    assert not {f"stealtime.cli.{name}" for name in ("run", "watch", "protect", "sched", "fleet", "check")} & loaded

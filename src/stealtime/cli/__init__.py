@@ -1,6 +1,7 @@
 """The command line: ``main`` starts a command and turns whatever goes wrong into one sentence and an exit code.
 
-Commands are one file each; they import their room inside the function, so that ``stealtime -h`` stays fast.
+Commands are one file each, loaded when they are asked for; they import their room inside the function, so that
+``stealtime -h``, which loads them all, stays fast.
 """
 
 import _thread
@@ -16,7 +17,8 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import stealtime
-from stealtime.cli import streams
+from stealtime.cli import help_width, streams
+from stealtime.cli.late_commands import GROUPS, LateCommands
 from stealtime.cli.old_spellings import in_todays_words
 from stealtime.cli.output import tell_error
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError, weightiest
@@ -25,7 +27,6 @@ _INTERRUPTED_IN_TYPER = 130
 _ISSUES = "please report it with the output of the same command and --debug"
 _ELSEWHERE_S = 0.01
 """By then a callback that raises nothing is over."""
-_GROUPS = ("protect", "sched", "fleet")
 
 
 def main() -> None:
@@ -48,7 +49,7 @@ def main() -> None:
         # Loads pydantic, which a right command line may do without.
         from stealtime.cli.usage import usage_hint, usage_message
 
-        code = _tell(usage_message(error), usage_hint(error, arguments, _GROUPS), ExitCode.USAGE)
+        code = _tell(usage_message(error), usage_hint(error, arguments, GROUPS), ExitCode.USAGE)
     except KeyboardInterrupt:
         code = _tell("interrupted", None, ExitCode.FAILED)
     except OSError as error:
@@ -89,7 +90,7 @@ def _after_output(code: ExitCode) -> ExitCode:
 
 def _as_meant(arguments: list[str]) -> list[str]:
     """Give the arguments of somebody who asks what there is: no command, ``help``, ``version``."""
-    if not arguments or (len(arguments) == 1 and arguments[0] in _GROUPS):
+    if not arguments or (len(arguments) == 1 and arguments[0] in GROUPS):
         return [*arguments, "--help"]
     if arguments[0] == "help":
         return [*arguments[1:], "--help"]
@@ -110,6 +111,8 @@ def _refuse_named_shell(arguments: list[str]) -> None:
 def _run(arguments: list[str]) -> ExitCode:
     _refuse_named_shell(arguments)
     command = command_line()
+    # Before Ctrl-C is taken over; the first word may be another option's, and is then no command.
+    command.commands.get(next((word for word in arguments if not word.startswith("-")), ""))
     sys.unraisablehook = _not_lost
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         # All is loaded (see `stealtime.start`): from here on there may be something to put right.
@@ -142,29 +145,6 @@ def _interrupt_soon() -> None:
 @cache
 def command_line() -> TyperGroup:
     """Build ``stealtime`` with all its commands, once in a process."""
-    from stealtime.cli import (
-        advise,
-        blackout,
-        check,
-        commands,
-        compare,
-        doctor,
-        export,
-        fleet,
-        help_width,
-        listing,
-        ls,
-        merge,
-        protect,
-        report,
-        run,
-        sched,
-        schema,
-        show,
-        site,
-        watch,
-    )
-
     help_width.fit_help_to_the_terminal()
     application = typer.Typer(
         help="What virtualization takes from your workload, where it goes, and whether the workload survives its host.",
@@ -174,16 +154,9 @@ def command_line() -> TyperGroup:
         pretty_exceptions_enable=False,
     )
     application.callback()(_options)
-    commands.add(application, doctor.doctor, check.check)
-    commands.add(application, run.run, shown_as=listing.WithCampaigns)
-    commands.add(application, ls.ls, show.show, report.report)
-    commands.add(application, compare.compare, shown_as=listing.WithPublished)
-    commands.add(application, merge.merge, site.site, site.query)
-    commands.add(application, export.export, advise.advise, watch.watch, blackout.blackout, schema.schema)
-    application.add_typer(protect.application(), name="protect", short_help=protect.SHORT)
-    application.add_typer(sched.application(), name="sched", short_help=sched.SHORT)
-    application.add_typer(fleet.application(), name="fleet", short_help=fleet.SHORT)
-    return cast("TyperGroup", get_command(application))
+    group = cast("TyperGroup", get_command(application))
+    group.commands = LateCommands()
+    return group
 
 
 def _options(

@@ -92,6 +92,15 @@ def test_the_page_names_the_slow_one_with_its_way_and_loads_nothing(database: Da
     assert page.count("<svg") == 1
 
 
+def test_of_samples_that_are_as_long_the_earliest_is_named(tmp_path: Path) -> None:
+    early = SimulatedRun(SimulatedHost("z"), repetitions=1)
+    late = SimulatedRun(SimulatedHost("a"), early.at + timedelta(days=1), 1)
+    folders = [write_run(tmp_path, one, np.random.default_rng(1)) for one in (late, early)]
+    document = overview_of(open_database([Run.open(folder) for folder in folders]), [], tmp_path / "page")
+    (row,) = document.rows["platform"]
+    assert (row.hosts, row.longest_host) == (2, "z")
+
+
 def test_a_run_that_cannot_be_written_is_read_all_the_same(tmp_path: Path) -> None:
     host = SimulatedHost("a")
     folder = write_run(tmp_path, SimulatedRun(host, repetitions=1), np.random.default_rng(1))

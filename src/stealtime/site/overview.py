@@ -274,20 +274,22 @@ def _not_judged(judgement: PeerJudgement) -> list[NotJudged]:
 
 
 def _left_out(database: Database) -> list[str]:
-    rows = database.rows("SELECT count(*), any_value(why_not) FROM trials WHERE NOT usable")
+    rows = database.rows("SELECT count(*), min(why_not) FROM trials WHERE NOT usable")
     count, why = rows[0]
     return [f"{count} trials may not be used and count nowhere, for example because {why}"] if count else []
 
 
 def _rows(database: Database, key: str) -> list[Row]:
+    longest = "t.longest_units / t.units_per_s"
+    at = "t.started_at + to_microseconds((t.longest_start_units * 1e6 / t.units_per_s)::BIGINT)"
+    # Of those that are as long the earliest: which thread of DuckDB comes first is not to show.
+    in_order = f"ORDER BY {longest} DESC NULLS LAST, {at}, t.host"
     found = database.rows(
         f"SELECT {key} AS k, t.cell, count(DISTINCT t.host), count(DISTINCT t.run), count(*), "  # noqa: S608
-        "sum(t.watched_units / t.units_per_s), "
+        "sum(t.watched_units / t.units_per_s ORDER BY t.started_at, t.run, t.trial), "
         "median(t.p50_units * 1e9 / t.units_per_s), median(t.p99_units * 1e9 / t.units_per_s), "
         "median(t.p999_units * 1e9 / t.units_per_s), max(t.longest_units * 1e9 / t.units_per_s), "
-        "arg_max(t.host, t.longest_units / t.units_per_s), "
-        "arg_max(t.started_at + to_microseconds((t.longest_start_units * 1e6 / t.units_per_s)::BIGINT), "
-        "t.longest_units / t.units_per_s) "
+        f"first(t.host {in_order}), first({at} {in_order}) "
         "FROM trials t JOIN runs r ON r.run = t.run WHERE t.usable AND t.samples IS NOT NULL "
         "GROUP BY k, t.cell ORDER BY t.cell, k"
     )

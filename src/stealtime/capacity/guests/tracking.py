@@ -1,6 +1,7 @@
 """One guest's counters, sample after sample: its threads are listed anew when their number changes.
 
-What changes seldom (where its virtual CPUs may run, which quotas hold) is looked up every ``_LOOK_AGAIN_SAMPLES``.
+What changes seldom (where its virtual CPUs may run, which quotas hold) is looked up every ``_LOOK_AGAIN_SAMPLES``. The
+quotas are looked up as well when the guest begins to wait: by one that was set since, which must not pass for its host.
 """
 
 import math
@@ -25,6 +26,8 @@ from stealtime.vocabulary.readings import Absent
 NO_COUNTS_HINT = "set the sysctl kernel.task_delayacct=1, or boot with `delayacct`; the kernel needs CONFIG_SCHED_INFO"
 _LOOK_AGAIN_SAMPLES = 60
 _LOOK_AGAIN_SOON_SAMPLES = 5
+_WAITS_SHARE = 0.02
+"""A guest whose virtual CPUs wait together for more of the time is looked at: something holds it back."""
 _OTHERS_EVERY_SAMPLES = 5
 """Emulator and I/O threads are most of a guest's threads, and no rule needs them by the second."""
 _NOT_TOLD = Absent(absent="the kernel did not tell where its virtual CPUs may run")
@@ -81,6 +84,8 @@ class TrackedGuest:
         """Whether a virtual CPU may have gone unnoticed because it has not run yet."""
         self._allowed: frozenset[int] | Absent = _NOT_TOLD
         self._quotas: list[Quota] = []
+        self._vcpus_read = ThreadsRead(0, {})
+        self._until_quotas = 0
         # Guests take turns: each looks again at another sample.
         self._until_look = guest.pid % _LOOK_AGAIN_SAMPLES
         self._has_looked = False
@@ -105,8 +110,11 @@ class TrackedGuest:
             self._list_threads_if_changed()
             counts = self._read_counts(self._vcpu_files) or {}
         self._read_others(at_ns)
+        waits_anew = self._waits_anew(ThreadsRead(at_ns, counts))
         if self._until_look <= 0 or not self._has_looked:
             self._look()
+        elif waits_anew:
+            self._quotas = self._find_quotas(self._one_of_each())
         self._until_look -= 1
         return GuestSample(
             guest=self.guest,
@@ -304,11 +312,30 @@ class TrackedGuest:
             self._give_roles()
         self._has_looked = True
         self._until_look = _LOOK_AGAIN_SOON_SAMPLES if self._may_change else _LOOK_AGAIN_SAMPLES
-        vcpus = [thread.tid for thread in self.threads if thread.role == "vcpu"]
-        if self.guest.kind == "uml":
-            vcpus = vcpus[:1]  # all of them are one virtual CPU, and were started together
+        vcpus = self._one_of_each()
         self._allowed = frozenset().union(*map(self._allowed_cpus, vcpus)) or _NOT_TOLD
         self._quotas = self._find_quotas(vcpus)
+
+    def _one_of_each(self) -> list[int]:
+        """Give a thread of each virtual CPU."""
+        vcpus = [thread.tid for thread in self.threads if thread.role == "vcpu"]
+        # All of User-Mode Linux are one virtual CPU, and were started together.
+        return vcpus[:1] if self.guest.kind == "uml" else vcpus
+
+    def _waits_anew(self, read: ThreadsRead) -> bool:
+        """Tell whether its virtual CPUs have begun to wait, or go on waiting since some samples."""
+        before, self._vcpus_read = self._vcpus_read, read
+        waited_ns = sum(
+            counts.wait_ns - before.counts[tid].wait_ns for tid, counts in read.counts.items() if tid in before.counts
+        )
+        if waited_ns <= _WAITS_SHARE * (read.at_ns - before.at_ns):
+            self._until_quotas = 0
+            return False
+        self._until_quotas -= 1
+        if self._until_quotas > 0:
+            return False
+        self._until_quotas = _LOOK_AGAIN_SOON_SAMPLES
+        return True
 
     def _allowed_cpus(self, tid: int) -> frozenset[int]:
         for line in self._text(f"{self.guest.pid}/task/{tid}/status").splitlines():

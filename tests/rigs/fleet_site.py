@@ -143,12 +143,12 @@ class FleetSite:
 
 
 @contextmanager
-def fleet_site(folder: Path) -> Iterator[FleetSite]:
-    """Run a site with a worker on each of three hosts."""
+def fleet_site(folder: Path, workers: Sequence[str] = HOSTS) -> Iterator[FleetSite]:
+    """Run a site of three hosts with a worker on each, or on some of them."""
     with Laboratory(hosts=(), servers=HOSTS) as laboratory:
         site = FleetSite(laboratory, folder)
         try:
-            for name in HOSTS:
+            for name in workers:
                 site.start_worker(name)
             yield site
         finally:

@@ -74,7 +74,9 @@ def judged_parts(model: CostModel) -> Iterable[PartModel]:
 def _measured(cells: Sequence[TelephonyFigures]) -> dict[str, list[MeasuredCell]]:
     measured: dict[str, list[MeasuredCell]] = {}
     for cell in cells:
-        if cell.valid and cell.cost is not None and cell.cost.samples:
+        # Checkpoints on demand are as many as the load has made: no interval says how many.
+        is_due = ServerParameters.of(cell).min_interval_ns is None
+        if cell.valid and is_due and cell.cost is not None and cell.cost.samples:
             measured.setdefault(cell.platform, []).append(
                 MeasuredCell(cell_words(cell), _asked(cell, cell.cost), tuple(cell.cost.samples))
             )

@@ -80,7 +80,7 @@ def _servers(cells: Sequence[TelephonyFigures]) -> list[list[TelephonyFigures]]:
     """
     by_server: dict[tuple[object, ...], list[TelephonyFigures]] = {}
     for cell in sorted((one for one in cells if one.probe in _FAILOVERS), key=lambda one: _FAILOVERS.index(one.probe)):
-        told = ("mode", "interval_ns", "fault", "victim", "timer_f_ns", "standbys", "media", *_SIZES)
+        told = ("mode", "interval_ns", "min_interval_ns", "fault", "victim", "timer_f_ns", "standbys", "media", *_SIZES)
         names = (cell.parameters.get(name) for name in told)
         by_server.setdefault((cell.platform, *names, cell.parameters.get("roles", "together")), []).append(cell)
 
@@ -204,7 +204,7 @@ def _waiting(
 ) -> tuple[TelephonyFigures, TelephonyFigures] | None:
     """Give the registrations of a protected server and those of the same unprotected at the same load, if measured."""
     own = [cell for cell in cells if cell.probe == "register" and cell.platform == server.platform]
-    how = ("mode", "interval_ns")
+    how = ("mode", "interval_ns", "min_interval_ns")
     for cell in own:
         if all(cell.parameters.get(name) == server.parameters.get(name) for name in (*how, *_SIZES)):
             for base in own:

@@ -35,7 +35,7 @@ from stealtime.studies.telephony.loads import CallParameters
 from stealtime.studies.telephony.parameters import DEFAULT_ADVERTISEMENT_NS, ServerParameters
 from stealtime.studies.telephony.place.appliances import AppliancesPlace
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, Fronts, laboratory_fronts
-from stealtime.studies.telephony.place.guest import GuestPlace
+from stealtime.studies.telephony.place.guest import CheckpointIntervals, GuestPlace
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace, store_node
@@ -231,7 +231,7 @@ def _places_on(testbed: Testbed, new_fronts: Callable[[], Fronts], new_store: Ca
 
     def new_place(serial: int, wanted: ServerParameters) -> Place:
         # The register remembers the last one of a name.
-        name, interval_ns = f"sip{serial}", wanted.interval_ns
+        name, intervals = f"sip{serial}", CheckpointIntervals(wanted.interval_ns, wanted.min_interval_ns)
         size = Size(cpus=wanted.cpus, registered=wanted.registered)
         if wanted.primaries is not None:
             # The last one is still to be added.
@@ -244,18 +244,18 @@ def _places_on(testbed: Testbed, new_fronts: Callable[[], Fronts], new_store: Ca
                 primaries=first,
                 standbys=standby_numbers(wanted.primaries, wanted.standbys),
                 vcpus=wanted.cpus,
-                **({} if interval_ns is None else {"interval": f"{interval_ns}ns"}),
+                **intervals.described(wanted.mode),
             )
         if wanted.mode == "replicated":
-            advertisement_ns = interval_ns or DEFAULT_ADVERTISEMENT_NS
+            advertisement_ns = wanted.interval_ns or DEFAULT_ADVERTISEMENT_NS
             return ReplicatedPlace(testbed, name, advertisement_ns=advertisement_ns, store=new_store(), size=size)
         if wanted.roles == "hosts":
-            return SeparateHostsPlace(testbed, name, wanted.mode, interval_ns=interval_ns, size=size)
+            return SeparateHostsPlace(testbed, name, wanted.mode, intervals=intervals, size=size)
         if wanted.appliances > 1:
             return AppliancesPlace(
-                testbed, name, wanted.mode, appliances=wanted.appliances, interval_ns=interval_ns, size=size
+                testbed, name, wanted.mode, appliances=wanted.appliances, intervals=intervals, size=size
             )
-        return GuestPlace(testbed, name, wanted.mode, interval_ns=interval_ns, roles=wanted.roles, size=size)
+        return GuestPlace(testbed, name, wanted.mode, intervals=intervals, roles=wanted.roles, size=size)
 
     return new_place
 

@@ -43,6 +43,9 @@ class ServerParameters(Parameters):
     mode: Mode
     interval_ns: int | None = None
     """From one checkpoint to the next, of ``replicated`` from one advertisement to the next; None where unprotected."""
+    min_interval_ns: int | None = None
+    """With checkpoints on demand of output that waits, from one to the next at the least; None: it waits for the next
+    one that is due."""
     roles: Roles = "together"
     """Whether signalling and media share a guest, or a host."""
     primaries: int | None = None
@@ -62,9 +65,10 @@ class ServerParameters(Parameters):
 
     @property
     def is_usual(self) -> bool:
-        """Whether it is the server that everything else is said of: alone, one virtual CPU, and no users or group of
-        ours."""
-        return (self.cpus, self.registered, self.host_weight, self.appliances) == (1, 0, None, 1)
+        """Whether it is the server that everything else is said of: alone, one virtual CPU, no users or group of ours,
+        and checkpoints when they are due."""
+        own = (self.cpus, self.registered, self.host_weight, self.appliances, self.min_interval_ns)
+        return own == (1, 0, None, 1, None)
 
     @property
     def hosts_needed(self) -> int:

@@ -42,7 +42,7 @@ from stealtime.studies.telephony.parameters import (
     Transport,
     Victim,
 )
-from stealtime.vocabulary.quantities import DurationNs
+from stealtime.vocabulary.quantities import DurationNs, format_duration
 
 Interval = Annotated[DurationNs, Field(ge=5_000_000)]
 ModeName = Literal["off", "no-net", "net", "net+bypass", "replicated"]
@@ -83,8 +83,20 @@ ROLES_ONLY: Mapping[str, tuple[Roles, ...]] = {"net+no-net": ("apart", "hosts"),
 """The modes that there are only with some of these roles."""
 
 
-_OF_SERVERS = ("mode", "interval_ns", "advertisement_ns", "roles", "cpus", "registered", "host_weight", "appliances")
+_OF_SERVERS = (
+    "mode",
+    "interval_ns",
+    "min_interval_ns",
+    "advertisement_ns",
+    "roles",
+    "cpus",
+    "registered",
+    "host_weight",
+    "appliances",
+)
 """The fields that tell servers apart, by their names in any of these tables."""
+_HOLDING = ("net", "net+bypass", "net+no-net")
+"""The modes in which output waits for a checkpoint."""
 
 
 _SIDES = get_args(Side)
@@ -109,6 +121,10 @@ class ServerCells(ProbeCells):
     mode: Sequence[Mode]
     interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
+    min_interval_ns: list[Interval | Literal["due"]] = Field(default=["due"], alias="min_interval", min_length=1)
+    """With checkpoints on demand: the first answer that waits has one made at once, so long after the last one at the
+    least; ``due``: answers wait for the next one that is due. In other modes than ``net``, ``net+bypass`` and
+    ``net+no-net`` nothing waits."""
     cpus: list[Cpus] = Field(default=[1], min_length=1)
     """How many virtual CPUs the server's guest has, each guest where there are several; natively it may use all of the
     host, and has the cells of 1 only. The server has two workers of each protocol, and a relaying thread, for each."""
@@ -135,6 +151,21 @@ class ServerCells(ProbeCells):
                 raise ValueError(refusals[0])
         return self
 
+    @model_validator(mode="after")
+    def _has_somebody_who_waits(self) -> Self:
+        longest_ns, shortest_ns = max(self._least_ns, default=0), min(self.interval_ns)
+        if longest_ns and not set(self.mode) & set(_HOLDING):
+            raise ValueError(f"min_interval is given, and no output waits in the mode {' or '.join(self.mode)}")
+        if longest_ns > shortest_ns:
+            longest, shortest = format_duration(longest_ns), format_duration(shortest_ns)
+            raise ValueError(f"min_interval is {longest}, which is longer than the interval of {shortest}")
+        return self
+
+    @property
+    def _least_ns(self) -> list[int]:
+        """Those of checkpoints on demand."""
+        return [one for one in self.min_interval_ns if one != "due"]
+
     def servers(self) -> list[dict[str, Any]]:
         """Give the parameters of each server: every mode with every interval and roles, and those unprotected, each of
         every size, with every number of users and every weight.
@@ -153,9 +184,11 @@ class ServerCells(ProbeCells):
             if roles not in ROLES_ONLY.get(mode, (roles,)):
                 continue
             times_ns = {"off": [None], "replicated": advertisements_ns}.get(mode, self.interval_ns)
+            on_demand_ns: list[int | None] = [None if one == "due" else one for one in self.min_interval_ns]
+            least_ns = on_demand_ns if mode in _HOLDING else [None]
             sets += [
-                {"mode": mode, "interval_ns": interval_ns, "roles": roles, **other}
-                for interval_ns, other in product(times_ns, others)
+                {"mode": mode, "interval_ns": interval_ns, "min_interval_ns": min_interval_ns, "roles": roles, **other}
+                for interval_ns, min_interval_ns, other in product(times_ns, least_ns, others)
             ]
         return sets
 
@@ -444,7 +477,7 @@ PROBES = (
     Probe(
         name="register",
         cells=RegisterCells,
-        short=("transport", "mode", "share", "auth"),
+        short=("transport", "mode", "min_interval_ns", "share", "auth"),
         driver=TELEPHONY,
         bounded="the longest registration",
         percentiles=Percentiles("a registration's time", ("50", "99")),

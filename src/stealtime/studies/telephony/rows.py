@@ -180,6 +180,8 @@ def _measured_rate(platform: str, asked: Asked, cells: Sequence[TelephonyFigures
         if cell.probe != "registration-rate" or cell.platform != platform or not cell.valid:
             continue
         server = ServerParameters.of(cell)
+        if server.min_interval_ns is not None:
+            continue
         own = (server.mode, server.interval_ns, server.appliances, cell.parameters.get("transport"))
         if own == (asked.mode, asked.interval_ns, asked.appliances, asked.transport) and not cell.parameters.get(
             "auth"

@@ -130,6 +130,8 @@ def server_words(cell: TelephonyFigures) -> str:
     mode, interval_ns = cell.parameters.get("mode"), cell.parameters.get("interval_ns")
     how = "" if mode in (None, "off") else f" {mode}"
     every = f" every {format_duration(interval_ns)}" if isinstance(interval_ns, int) else ""
+    least_ns = cell.parameters.get("min_interval_ns")
+    every += f", on demand {format_duration(least_ns)} after the last" if isinstance(least_ns, int) else ""
     several = f", {primaries} primaries" if isinstance(primaries := cell.parameters.get("primaries"), int) else ""
     if isinstance(standbys := cell.parameters.get("standbys"), int):
         several += f" and {standbys} standbys"

@@ -11,7 +11,13 @@ from stealtime.studies.telephony.appliance.configuration import ServerConfigurat
 from stealtime.studies.telephony.appliance.image import USUAL_SIZE, Size
 from stealtime.studies.telephony.parameters import Mode
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.guest import UP_WITHIN_S, GuestPlace, machine_of
+from stealtime.studies.telephony.place.guest import (
+    UP_WITHIN_S,
+    USUAL_INTERVALS,
+    CheckpointIntervals,
+    GuestPlace,
+    machine_of,
+)
 
 
 class AppliancesPlace(GuestPlace):
@@ -22,7 +28,7 @@ class AppliancesPlace(GuestPlace):
         name: What the machines' names begin with, new for each place.
         mode: How each is protected.
         appliances: How many.
-        interval_ns: From one checkpoint to the next; None: the usual one.
+        intervals: From one checkpoint to the next.
         size: How large each guest is.
         machine: What else is different from the usual machine, as in ``VM.toml``.
 
@@ -37,15 +43,15 @@ class AppliancesPlace(GuestPlace):
         mode: Mode,
         *,
         appliances: int,
-        interval_ns: int | None = None,
+        intervals: CheckpointIntervals = USUAL_INTERVALS,
         size: Size = USUAL_SIZE,
         **machine: Any,
     ) -> None:
-        super().__init__(testbed, name, mode, interval_ns=interval_ns, size=size, **machine)
+        super().__init__(testbed, name, mode, intervals=intervals, size=size, **machine)
         self._addresses = [testbed.address(number) for number in range(appliances)]
         for number, address in enumerate(self._addresses[1:], 1):
             told = ServerConfiguration(role="both", address=address, cpus=size.cpus)
-            described = {**machine_of(told, mode, interval_ns, size), **machine}
+            described = {**machine_of(told, mode, intervals, size), **machine}
             self.guests.append(testbed.guest(f"{name}-{number}-both", number=number, **described))
 
     @property

@@ -5,6 +5,7 @@ The roles ``signalling`` and ``media`` are two guests beside each other on the s
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from stealtime.hosts.guest import Fault, Guest, lose_host
@@ -135,6 +136,25 @@ class GuestsPlace:
         return self.testbed.log_tail()
 
 
+@dataclass(frozen=True)
+class CheckpointIntervals:
+    """When the checkpoints of a server's guests are made."""
+
+    interval_ns: int | None = None
+    """From one to the next; None: the usual one."""
+    min_interval_ns: int | None = None
+    """Where output waits one is made at once, so long after the last one at the least; None: it waits for the next."""
+
+    def described(self, mode: str) -> dict[str, str]:
+        """Say so of a guest that is protected in a mode, as in ``VM.toml``."""
+        least_ns = self.min_interval_ns if mode in ("net", "net+bypass") else None
+        given = {"interval": self.interval_ns, "min_interval": least_ns}
+        return {name: f"{value_ns}ns" for name, value_ns in given.items() if value_ns is not None}
+
+
+USUAL_INTERVALS = CheckpointIntervals()
+
+
 class GuestPlace(GuestsPlace):
     """A server in one guest or two.
 
@@ -143,7 +163,7 @@ class GuestPlace(GuestsPlace):
         name: What the machines' names begin with, new for each place: the register remembers the last one of a name.
         mode: How it is protected; ``net+no-net`` and, apart from each other, ``net+bypass`` are the modes of signalling
             and of media.
-        interval_ns: From one checkpoint to the next; None: the usual one.
+        intervals: From one checkpoint to the next.
         roles: Whether signalling and media share a guest, or a host.
         size: How large each guest is.
         machine: What else is different from the usual machine, as in ``VM.toml``.
@@ -158,7 +178,7 @@ class GuestPlace(GuestsPlace):
         name: str,
         mode: Mode,
         *,
-        interval_ns: int | None = None,
+        intervals: CheckpointIntervals = USUAL_INTERVALS,
         roles: Roles = "together",
         size: Size = USUAL_SIZE,
         **machine: Any,
@@ -183,7 +203,7 @@ class GuestPlace(GuestsPlace):
                 f"{name}-{configuration.role}",
                 number=number,
                 home=homes[number],
-                **{**machine_of(configuration, mode_of(configuration.role, mode), interval_ns, size), **machine},
+                **{**machine_of(configuration, mode_of(configuration.role, mode), intervals, size), **machine},
             )
             for number, configuration in enumerate(configurations)
         ]
@@ -252,7 +272,7 @@ def mode_of(role: Role, mode: Mode) -> str:
 def machine_of(
     configuration: ServerConfiguration | ReplicaConfiguration,
     mode: str,
-    interval_ns: int | None,
+    intervals: CheckpointIntervals,
     size: Size = USUAL_SIZE,
 ) -> dict[str, Any]:
     """Say what a guest with a server is, and how it is protected, as in ``VM.toml``."""
@@ -267,4 +287,4 @@ def machine_of(
         "memory": f"{size.memory_bytes(image) >> 20}MiB",
         "bypass": [{"protocol": "udp", "source_port": f"{first}-{last}"}] if mode == "net+bypass" else [],
     }
-    return machine if interval_ns is None else {**machine, "interval": f"{interval_ns}ns"}
+    return {**machine, **intervals.described(mode)}

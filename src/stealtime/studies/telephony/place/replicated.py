@@ -28,7 +28,7 @@ from stealtime.studies.telephony.appliance.image import USUAL_SIZE, Size
 from stealtime.studies.telephony.appliance.replication import ReplicaConfiguration, store_options
 from stealtime.studies.telephony.appliance.root import REDIS, obtain_root
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.guest import GuestsPlace, machine_of
+from stealtime.studies.telephony.place.guest import USUAL_INTERVALS, GuestsPlace, machine_of
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 STORE_HOST = "c"
@@ -160,7 +160,7 @@ class ReplicatedPlace(GuestsPlace):
             advertisement_ns=advertisement_ns,
             cpus=self._size.cpus,
         )
-        machine = machine_of(configuration, "off", None, self._size)
+        machine = machine_of(configuration, "off", USUAL_INTERVALS, self._size)
         return self.testbed.guest(name, number=_OWN[number], home=number, **machine)
 
     def _await_running(self) -> list[MemberStatus]:

@@ -16,7 +16,7 @@ from stealtime.studies.telephony.appliance.image import Size
 from stealtime.studies.telephony.parameters import Mode
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.fronts import Fronts
-from stealtime.studies.telephony.place.guest import UP_WITHIN_S, GuestsPlace, machine_of
+from stealtime.studies.telephony.place.guest import UP_WITHIN_S, USUAL_INTERVALS, GuestsPlace, machine_of
 from stealtime.vocabulary.errors import StealtimeError
 
 _HOMES = (0, 2, 3)
@@ -181,7 +181,7 @@ class TwoStagePlace(GuestsPlace):
         configuration = ServerConfiguration(
             role="both", address=address, cpus=size.cpus, fronts=tuple(self.fronts.addresses.values())
         )
-        machine = {**machine_of(configuration, self.mode, None, size), **self._machine}
+        machine = {**machine_of(configuration, self.mode, USUAL_INTERVALS, size), **self._machine}
         name = f"{self._name}-{self._beginnings}-{number}"
         standby = self._standbys[number % len(self._standbys)]
         guest = self.testbed.guest(name, number=number, home=_HOMES[number], standby=standby, **machine)

@@ -32,9 +32,9 @@ TICK = {"probe": "tick", "loop": "68us", "duration": "4s"}
 PAUSE_NS = 50_000_000
 """What the kernel's limit leaves of each second: real-time threads get 950 ms of it (``sched_rt_runtime_us``)."""
 LATE_TO_HALT = {"qemu-tcg-paravirt"}
-"""Translated code that has not run for a second is slow: from the switch to the idle task to the halt, and in the
-first ticks, 8 to 17 ms of a pause went by before the virtual CPU's thread slept (21 pauses, Intel Xeon). Between the
-tick that ends the probe's time and that switch, and on the way back, lie some 6 ms more, in no event of its trace."""
+"""Between the guest's switch to its idle task, by its own trace, and the sleep of its virtual CPU's thread, and in its
+first ticks, 12 to 27 ms of a pause went by (means of three pauses, twelve trials, Intel Xeon); what took that long was
+not found. Some 6 ms more, before that switch and on the way back, are no event of its trace."""
 UNEXPLAINED_SHARE_LATE_MAX = 0.15
 GUEST_PROGRAMS = {"uml": "linux.uml", "qemu-tcg-paravirt": "qemu-system"}
 STALL_NS = 30_000_000

@@ -22,7 +22,7 @@ from stealtime.studies.latency.attribution.attribute import attribute_trial
 from stealtime.studies.latency.attribution.not_attributed import NotAttributed
 from stealtime.vocabulary.readings import Absent, Value
 
-pytestmark = [pytest.mark.guest, pytest.mark.beside, needs_root]
+pytestmark = [pytest.mark.guest, needs_root]
 
 IN_A_NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 ANOTHER_TIME = ("unshare", "--time", "--boottime", "100000")
@@ -79,6 +79,7 @@ async def clear(*prefix: str) -> str:
     return told.decode()
 
 
+# Alone: what starts beside it would be the first to clear what it has left, and to tell of it.
 @pytest.mark.parametrize("prefix", [IN_A_NAMESPACE, WITH_ANOTHER_TIME], ids=["pid", "pid and time"])
 async def test_a_run_in_other_namespaces_lives_until_it_ends(prefix: tuple[str, ...]) -> None:
     async with contained(prefix) as run:
@@ -95,12 +96,14 @@ async def test_a_run_in_other_namespaces_lives_until_it_ends(prefix: tuple[str, 
         assert await until(lambda: not marked_processes(run.mark))
         if not SEES_ALL:
             pytest.skip("only the initial PID namespace sees that another one has ended")
-        # What starts beside us may be the first to clear it, and tell of it.
-        await clear()
+        told = await clear()
+        assert f"folder {run.folder}" in told
+        assert str(run.group.parent) in told
         assert not run.folder.exists()
         assert not run.group.parent.exists()
 
 
+@pytest.mark.beside
 async def test_a_run_in_a_namespace_clears_nothing_of_those_outside() -> None:
     folder = make_short_folder()
     try:
@@ -145,6 +148,7 @@ async def measured(folder: Path, *prefix: str) -> dict[str, Trial]:
 
 
 @pytest.mark.truth
+@pytest.mark.beside
 async def test_with_a_proc_of_its_own_a_namespace_does_not_tell_whose_fault_it_is(tmp_path: Path) -> None:
     trials = await measured(tmp_path, *IN_A_NAMESPACE)
     assert "native" in trials
@@ -162,6 +166,7 @@ async def test_with_a_proc_of_its_own_a_namespace_does_not_tell_whose_fault_it_i
 
 
 @pytest.mark.truth
+@pytest.mark.beside
 async def test_with_the_hosts_proc_ids_are_translated(tmp_path: Path) -> None:
     if not SEES_ALL:
         pytest.skip("this /proc is not that of the initial PID namespace")

@@ -11,9 +11,9 @@ use crate::turn::Turn;
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// A guest whose output asks for epochs all the time runs at least 7/3 as long as it stood: it loses 30 % of its
-/// time at most. With half of it a SIP server at half of its load falls behind for good.
-const RUNS: (u32, u32) = (7, 3);
+/// A guest whose output asks for epochs all the time runs for at least 7/3 of each stop, and so stands for 30 % of the
+/// time at most.
+const RUN_TO_STOP: (u32, u32) = (7, 3);
 
 /// The weight of the newest pause in the moving average.
 const NEWEST_WEIGHT: f64 = 0.2;
@@ -69,11 +69,11 @@ impl Pacing {
     /// When output that waits has the next epoch begin, after one that began and let the guest go on at these times;
     /// None where no output does.
     ///
-    /// However often output asks, the guest runs for a while in between ([`RUNS`]), or one that says much would stand
-    /// for most of the time.
+    /// However often output asks, the guest runs for a while in between ([`RUN_TO_STOP`]), or one that says much
+    /// would stand for most of the time.
     pub fn next_on_demand(&self, begin: Duration, continued: Duration) -> Option<Duration> {
         let min_interval = self.min_interval?;
-        Some((begin + min_interval).max(continued + continued.saturating_sub(begin) * RUNS.0 / RUNS.1))
+        Some((begin + min_interval).max(continued + continued.saturating_sub(begin) * RUN_TO_STOP.0 / RUN_TO_STOP.1))
     }
 
     /// The guest stood for so long.

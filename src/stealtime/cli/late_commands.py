@@ -15,26 +15,28 @@ from typer.main import get_command
 
 from stealtime.cli import commands, listing
 
+_COMMANDS = (
+    "doctor",
+    "check",
+    "run",
+    "ls",
+    "show",
+    "report",
+    "compare",
+    "merge",
+    "site",
+    "query",
+    "export",
+    "advise",
+    "watch",
+    "blackout",
+    "schema",
+)
+"""Each a function of that name, in the order in which the help lists them."""
 GROUPS = ("protect", "sched", "fleet")
 """Each a file that builds its group and has a line for the help."""
-_FILES = {
-    "doctor": "doctor",
-    "check": "check",
-    "run": "run",
-    "ls": "ls",
-    "show": "show",
-    "report": "report",
-    "compare": "compare",
-    "merge": "merge",
-    "site": "site",
-    "query": "site",
-    "export": "export",
-    "advise": "advise",
-    "watch": "watch",
-    "blackout": "blackout",
-    "schema": "schema",
-}
-"""By the command, which its function is named after, in the order in which the help lists them."""
+_FILES = {"query": "site"}
+"""Of commands that have none of their own name."""
 _SHOWN_AS: dict[str, type[TyperCommand]] = {"run": listing.WithCampaigns, "compare": listing.WithPublished}
 
 
@@ -42,7 +44,7 @@ class LateCommands(MutableMapping[str, Command]):
     """What :class:`typer.core.TyperGroup` holds its commands in, with all of them in it from the beginning."""
 
     def __init__(self) -> None:
-        self._loaded: dict[str, Command | None] = dict.fromkeys((*_FILES, *GROUPS))
+        self._loaded: dict[str, Command | None] = dict.fromkeys((*_COMMANDS, *GROUPS))
 
     def __getitem__(self, name: str) -> Command:
         command = self._loaded[name]

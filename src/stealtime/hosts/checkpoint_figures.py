@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.report.catalogue.model import Figure
+from stealtime.vocabulary.quantities import format_duration
 
 
 def _figure(label: str, take: Callable[[Checkpoints], float | None]) -> Figure:
@@ -26,3 +27,10 @@ _FIGURES: Mapping[str, Figure] = {
 def checkpoint_figures(*names: str) -> dict[str, Figure]:
     """Give some of them in one order, of results that have ``checkpoints``: None where there was no protection."""
     return {name: figure for name, figure in _FIGURES.items() if name in names}
+
+
+def interval_words(interval_ns: int | None, min_interval_ns: int | None = None) -> str:
+    """Say when they are made, behind the words that they follow; nothing where that is not known."""
+    every = "" if interval_ns is None else f" every {format_duration(interval_ns)}"
+    least = "" if min_interval_ns is None else f", on demand {format_duration(min_interval_ns)} after the last"
+    return every + least

@@ -53,7 +53,7 @@ _WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _MS = 1_000_000
 _FIRST_AUTOMATIC_NS = 100 * _MS
 """The interval that is left to us, before anything is known of the guest."""
-_HOLDING = ("net", "net+bypass")
+HOLDING = ("net", "net+bypass")
 """The modes in which output waits."""
 _LONGEST_NS = 3_600_000 * _MS
 """The longest time that the members take."""
@@ -382,7 +382,7 @@ class VmFile(Table):
         if not self.bypass and self.mode == "net+bypass":
             raise ValueError('the mode is "net+bypass" and there is no rule [[bypass]]; "net" holds everything')
         if self.min_interval_ns is not None:
-            if self.mode not in _HOLDING:
+            if self.mode not in HOLDING:
                 raise ValueError(f'min_interval is given and the mode is {self.mode!r}; output waits in mode = "net"')
             longest = _FIRST_AUTOMATIC_NS if self.interval == "auto" else self.interval
             if self.min_interval_ns > longest:
@@ -407,7 +407,7 @@ class VmFile(Table):
     @property
     def _least_hold_ns(self) -> int:
         """What output waits for at the least: an interval, and an acknowledgement, for which as much is left."""
-        return 0 if self.interval == "auto" or self.mode not in _HOLDING else min(2 * self.interval, _LONGEST_NS)
+        return 0 if self.interval == "auto" or self.mode not in HOLDING else min(2 * self.interval, _LONGEST_NS)
 
     @property
     def hold_bound_ns(self) -> int:

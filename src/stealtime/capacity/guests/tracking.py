@@ -1,7 +1,7 @@
 """One guest's counters, sample after sample: its threads are listed anew when their number changes.
 
-What changes seldom (where its virtual CPUs may run, which quotas hold) is looked up every ``_LOOK_AGAIN_SAMPLES``. The
-quotas are looked up as well when the guest begins to wait: by one that was set since, which must not pass for its host.
+What changes seldom (where its virtual CPUs may run, which quotas hold) is looked up every ``_LOOK_AGAIN_SAMPLES``, and
+when the guest begins to wait: by a quota that was set since, which must not pass for its host, or on other CPUs.
 """
 
 import math
@@ -85,7 +85,7 @@ class TrackedGuest:
         self._allowed: frozenset[int] | Absent = _NOT_TOLD
         self._quotas: list[Quota] = []
         self._vcpus_read = ThreadsRead(0, {})
-        self._until_quotas = 0
+        self._until_waits = 0
         # Guests take turns: each looks again at another sample.
         self._until_look = guest.pid % _LOOK_AGAIN_SAMPLES
         self._has_looked = False
@@ -111,10 +111,8 @@ class TrackedGuest:
             counts = self._read_counts(self._vcpu_files) or {}
         self._read_others(at_ns)
         waits_anew = self._waits_anew(ThreadsRead(at_ns, counts))
-        if self._until_look <= 0 or not self._has_looked:
+        if self._until_look <= 0 or not self._has_looked or waits_anew:
             self._look()
-        elif waits_anew:
-            self._quotas = self._find_quotas(self._one_of_each())
         self._until_look -= 1
         return GuestSample(
             guest=self.guest,
@@ -312,15 +310,11 @@ class TrackedGuest:
             self._give_roles()
         self._has_looked = True
         self._until_look = _LOOK_AGAIN_SOON_SAMPLES if self._may_change else _LOOK_AGAIN_SAMPLES
-        vcpus = self._one_of_each()
+        vcpus = [thread.tid for thread in self.threads if thread.role == "vcpu"]
+        if self.guest.kind == "uml":
+            vcpus = vcpus[:1]  # all of them are one virtual CPU, and were started together
         self._allowed = frozenset().union(*map(self._allowed_cpus, vcpus)) or _NOT_TOLD
         self._quotas = self._find_quotas(vcpus)
-
-    def _one_of_each(self) -> list[int]:
-        """Give a thread of each virtual CPU."""
-        vcpus = [thread.tid for thread in self.threads if thread.role == "vcpu"]
-        # All of User-Mode Linux are one virtual CPU, and were started together.
-        return vcpus[:1] if self.guest.kind == "uml" else vcpus
 
     def _waits_anew(self, read: ThreadsRead) -> bool:
         """Tell whether its virtual CPUs have begun to wait, or go on waiting since some samples."""
@@ -329,12 +323,12 @@ class TrackedGuest:
             counts.wait_ns - before.counts[tid].wait_ns for tid, counts in read.counts.items() if tid in before.counts
         )
         if waited_ns <= _WAITS_SHARE * (read.at_ns - before.at_ns):
-            self._until_quotas = 0
+            self._until_waits = 0
             return False
-        self._until_quotas -= 1
-        if self._until_quotas > 0:
+        self._until_waits -= 1
+        if self._until_waits > 0:
             return False
-        self._until_quotas = _LOOK_AGAIN_SOON_SAMPLES
+        self._until_waits = _LOOK_AGAIN_SOON_SAMPLES
         return True
 
     def _allowed_cpus(self, tid: int) -> frozenset[int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from stealtime.hosts.checkpoint_figures import interval_words
 from stealtime.hosts.counting import PROTOCOLS
 from stealtime.hosts.host import FAULT_WORDS
 from stealtime.report.answer import Answer, Quotes
@@ -11,7 +12,6 @@ from stealtime.report.notation import count
 from stealtime.report.summary import RunSummary
 from stealtime.studies.protection.figures import ProtectionFigures
 from stealtime.studies.protection.probes import FailoverParameters, ProtectedParameters
-from stealtime.vocabulary.quantities import format_duration
 
 _QUOTED = {"failover": ("silence_tcp_ns", "silence_udp_ns"), "roundtrip": ("tcp_p50_ns",)}
 
@@ -40,9 +40,7 @@ def answer_of(summary: RunSummary) -> Answer:
 
 def _protected(cell: ProtectionFigures) -> str:
     own = ProtectedParameters.of(cell)
-    every = "" if own.interval_ns is None else f" every {format_duration(own.interval_ns)}"
-    least = "" if own.min_interval_ns is None else f", on demand {format_duration(own.min_interval_ns)} after the last"
-    return f"{cell.platform}, {own.mode}{every}{least}"
+    return f"{cell.platform}, {own.mode}{interval_words(own.interval_ns, own.min_interval_ns)}"
 
 
 def _died(quotes: Quotes, cell: ProtectionFigures) -> str:

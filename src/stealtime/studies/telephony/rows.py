@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from stealtime.hosts.checkpoint_figures import interval_words
 from stealtime.report import notation
 from stealtime.report.plain_table import TableOfWords
 from stealtime.studies.telephony.analysis import judged_parts, kinds_of, models_of, predictions_of
@@ -14,7 +15,6 @@ from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.studies.telephony.parameters import ServerParameters
 from stealtime.studies.telephony.wording import TRANSPORT_WORDS
 from stealtime.studies.telephony.wording import conclusions as recommended
-from stealtime.vocabulary.quantities import format_duration
 
 PART_WORDS: Mapping[Part, str] = {
     "server": "server",
@@ -154,8 +154,7 @@ def _bearing(model: CostModel, cells: Sequence[TelephonyFigures]) -> Iterator[tu
             if kind.what == "registrations":
                 shared = borne(model, asked, cpus, SHARED if is_guest else ("server", "generators"))
             alone = borne(model, asked, cpus, ACTIVE if is_guest else ("server",))
-            every = "" if kind.interval_ns is None else f" every {format_duration(kind.interval_ns)}"
-            where = f"{model.platform} {kind.mode}{every}, {TRANSPORT_WORDS[kind.transport]}"
+            where = f"{model.platform} {kind.mode}{interval_words(kind.interval_ns)}, {TRANSPORT_WORDS[kind.transport]}"
             unit = "/s" if kind.what == "registrations" else " calls"
             measured = _measured_rate(model.platform, asked, cells)
             against = notation.ABSENT if measured is None else f"{measured:.0f}{unit}"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 
+from stealtime.hosts.checkpoint_figures import interval_words
 from stealtime.report import notation
 from stealtime.report.answer import bare_ratio, times
 from stealtime.report.catalogue.answer import same_but
@@ -127,11 +128,9 @@ def cell_words(cell: TelephonyFigures) -> str:
 
 def server_words(cell: TelephonyFigures) -> str:
     """Say where the server runs, and how its guest is protected."""
-    mode, interval_ns = cell.parameters.get("mode"), cell.parameters.get("interval_ns")
+    mode, *times_ns = (cell.parameters.get(name) for name in ("mode", "interval_ns", "min_interval_ns"))
     how = "" if mode in (None, "off") else f" {mode}"
-    every = f" every {format_duration(interval_ns)}" if isinstance(interval_ns, int) else ""
-    least_ns = cell.parameters.get("min_interval_ns")
-    every += f", on demand {format_duration(least_ns)} after the last" if isinstance(least_ns, int) else ""
+    every = interval_words(*(one if isinstance(one, int) else None for one in times_ns))
     several = f", {primaries} primaries" if isinstance(primaries := cell.parameters.get("primaries"), int) else ""
     if isinstance(standbys := cell.parameters.get("standbys"), int):
         several += f" and {standbys} standbys"

@@ -14,6 +14,7 @@ from stealtime.hosts.standby_loss import Lapse, StandbyLoss, lapse_after, lose_s
 from stealtime.hosts.standby_memory import StandbyMemory
 from stealtime.hosts.testbed import Testbed
 from stealtime.protect.status import MemberStatus
+from stealtime.protect.vm_file import HOLDING
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.image import USUAL_SIZE, Size, obtain_image
 from stealtime.studies.telephony.appliance.replication import ReplicaConfiguration
@@ -147,7 +148,7 @@ class CheckpointIntervals:
 
     def described(self, mode: str) -> dict[str, str]:
         """Say so of a guest that is protected in a mode, as in ``VM.toml``."""
-        least_ns = self.min_interval_ns if mode in ("net", "net+bypass") else None
+        least_ns = self.min_interval_ns if mode in HOLDING else None
         given = {"interval": self.interval_ns, "min_interval": least_ns}
         return {name: f"{value_ns}ns" for name, value_ns in given.items() if value_ns is not None}
 

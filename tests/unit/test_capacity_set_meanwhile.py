@@ -1,4 +1,4 @@
-"""A quota that is set while a guest is watched: what it takes is never its host's."""
+"""A quota, or other CPUs, that a guest is given while it is watched: what they take is never its host's."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,3 +86,10 @@ def test_one_that_does_not_wait_is_looked_at_seldom(watched: Watched) -> None:
         watched.second(waits=False)
     watched.set_quota("50000 100000")
     assert guest_of(watched.second(waits=False)).throttled is None
+
+
+def test_other_cpus_are_found_when_the_guest_begins_to_wait_on_them(watched: Watched) -> None:
+    calm = [watched.second(waits=False) for _ in range(8)]
+    assert guest_of(calm[-1]).allowed_cpus == frozenset({0, 1})
+    (watched.proc.root / f"100/task/{VCPU}/status").write_text("Name:\tx\nCpus_allowed_list:\t1\n")
+    assert guest_of(watched.second(waits=True)).allowed_cpus == frozenset({1})

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,6 +51,31 @@ def busy(cpu: int) -> Iterator[None]:
         process.wait()
 
 
+@contextmanager
+def hog(duration: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """A real-time thread of the highest priority."""
+    load = [str(find_agent()), "load", "-a", str(CPU), "--priority", "99", "-D", duration]
+    process = subprocess.Popen(load, stdout=subprocess.DEVNULL)
+    try:
+        time.sleep(0.5)
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def waits(process: int, name: str) -> None:
+    """Wait until a thread of a process may run on the one CPU alone."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            is_it = (thread / "comm").read_text().strip() == name
+            if is_it and f"Cpus_allowed_list:\t{CPU}\n" in (thread / "status").read_text():
+                return
+        time.sleep(0.01)
+    raise AssertionError(f"no thread {name} asked for CPU {CPU}")
+
+
 def test_a_real_time_thread_that_holds_a_cpu_is_critical_and_named() -> None:
     with known_stalls([CPU], STALL_NS) as stalls:
         code, document = end(start())
@@ -81,19 +107,26 @@ def test_without_it_the_same_machine_is_not_critical_for_that_reason() -> None:
 
 
 def test_a_cpu_that_runs_nothing_of_the_check_is_critical_in_time() -> None:
-    load = [str(find_agent()), "load", "-a", str(CPU), "--priority", "99", "-D", "4s"]
-    hog = subprocess.Popen(load, stdout=subprocess.DEVNULL)
-    try:
-        time.sleep(0.5)
+    with hog("30s"):
         begun = time.monotonic()
         code, document = end(start(duration="500ms"))
         assert time.monotonic() - begun < 15
-    finally:
-        hog.terminate()
-        hog.wait()
     assert code == 3, document["summary"]
     assert document["worst"]["late_ns"] > 100_000_000
     assert "st-load" in document["cause"]["text"], document["summary"]
+
+
+def test_a_cpu_that_lets_the_check_in_late_is_critical_for_what_it_waited() -> None:
+    # The hog ends while the thread waits to be moved to its CPU: whoever began to measure then would see nothing.
+    with hog("60s") as process:
+        check = start(duration="500ms")
+        waits(check.pid, "st-check")
+        time.sleep(1.0)
+        process.terminate()
+        code, document = end(check)
+    assert code == 3, document["summary"]
+    assert document["worst"]["late_ns"] > 900_000_000, document["summary"]
+    assert document["cpus"][0]["samples"] == 500
 
 
 def test_an_ordinary_thread_takes_nothing_from_a_real_time_check_nor_is_it_starved() -> None:

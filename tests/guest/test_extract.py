@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import pytest
 from automotive import PERIODS_MS, Compared, run_set
 from machines import HOUSEKEEPING_CPU, needs_root, request_for, require_usable
 from ordinary_user import OrdinaryUser
+from resting_memory import is_taken_back
 from traced_cpu import traced_cpu
 from truth import some_of
 
@@ -37,9 +38,13 @@ ENTRY_NS = {"native": 1_500, "qemu-tcg-paravirt": 50_000}
 seen, by how much of the way had to be translated: there the 2 % are of jobs of some ms."""
 MOST_OFF = 0.1
 """Of the jobs. What the host's interrupts take of an emulator's thread is in no gap of its trace."""
+MOST_OFF_TAKEN_BACK = 0.5
+"""Where the machine below takes back memory that rests: on the way from a call to the first stamp, or from the last to
+the next call, each cold page of the guest or its emulator costs 100 to 300 us then, which nothing inside tells from
+work (2 to 15 % of the jobs of a millisecond met one). So the median is judged."""
 LEAST_COST_NS = {"native": 100_000, "qemu-tcg-paravirt": 500_000}
 LEAST_WAITS = 8
-LONGEST = 95
+LONGEST, LONGEST_TAKEN_BACK = 95, 50
 """Percent of the jobs, the longest of which is compared."""
 NATIVELY = ((PERIODS_MS, 8),)
 IN_A_GUEST = (((1,), 3), ((2, 5, 10), 4), ((20, 50, 100, 200, 1000), 14))
@@ -78,8 +83,9 @@ def noise(cpu: int) -> Iterator[None]:
         busy.wait()
 
 
-def agrees(task: Compared, platform: str) -> str | None:
+def agrees(task: Compared, platform: str, *, memory_is_taken_back: bool) -> str | None:
     """Say what is wrong with the costs of a task; nothing if too few jobs were undisturbed to say it."""
+    most_off, percent = (MOST_OFF_TAKEN_BACK, LONGEST_TAKEN_BACK) if memory_is_taken_back else (MOST_OFF, LONGEST)
     fine = task.counts & ~task.preempted
     if fine.sum() < 10 or np.median(task.stamped_ns) < LEAST_COST_NS[platform]:
         return None
@@ -89,7 +95,7 @@ def agrees(task: Compared, platform: str) -> str | None:
     least = most - task.disturbance_ns[fine]
     is_off = (own - entry_ns > (1 + NEAR) * most) | (own < (1 - NEAR) * least)
     # What a thread does outside of its stamps is its own, too: a page that it touches first, for one.
-    if is_off.mean() > MOST_OFF:
+    if is_off.mean() > most_off:
         return f"{is_off.mean():.1%} of the jobs are off by more than {NEAR:.0%}"
     if own.max() < (1 - NEAR) * least.max():
         return f"the longest took {own.max():.0f} ns, by its own stamps {least.max():.0f} ns"
@@ -100,9 +106,9 @@ def agrees(task: Compared, platform: str) -> str | None:
         if not (1 - NEAR) * least[longest] <= inside <= (1 + NEAR) * most[longest]:
             return f"the longest took {inside:.0f} ns between its stamps, which are {most[longest]:.0f} ns apart"
     # The slowest few were slow outside of their stamps.
-    worst, worst_stamped = np.percentile(own, LONGEST), np.percentile(most, LONGEST)
+    worst, worst_stamped = np.percentile(own, percent), np.percentile(most, percent)
     if worst - entry_ns > (1 + NEAR) * worst_stamped:
-        return f"{LONGEST} % took up to {worst:.0f} ns, by its own stamps {worst_stamped:.0f} ns"
+        return f"{percent} % took up to {worst:.0f} ns, by its own stamps {worst_stamped:.0f} ns"
     return None
 
 
@@ -113,8 +119,13 @@ def agrees(task: Compared, platform: str) -> str | None:
         ("native", False),
     ),
 )
-async def test_every_automotive_period_and_cost_is_found(platform: str, is_noisy: bool, tmp_path: Path) -> None:
+async def test_every_automotive_period_and_cost_is_found(
+    platform: str, is_noisy: bool, tmp_path: Path, tell: Callable[[str], None]
+) -> None:
     await require_usable(platform)
+    memory_is_taken_back = await asyncio.to_thread(is_taken_back)
+    if memory_is_taken_back:
+        tell(f"extracted costs, {platform}: resting memory is taken back by the machine below, the median is judged")
     await asyncio.to_thread((tmp_path / "boot").mkdir)
     request = request_for(tmp_path / "boot")
     is_guest = platform != "native"
@@ -136,7 +147,7 @@ async def test_every_automotive_period_and_cost_is_found(platform: str, is_noisy
     found = {task.period_ns // 1_000_000: (task.found["arrival"], task.found["period_ns"]) for task in waited}
     assert found == {period: ("programmed", period * 1_000_000) for period in found}
     assert len(found) == len(PERIODS_MS) if not is_guest else len(found) >= 6, found.keys()
-    wrong = {task.period_ns: agrees(task, platform) for task in tasks}
+    wrong = {task.period_ns: agrees(task, platform, memory_is_taken_back=memory_is_taken_back) for task in tasks}
     assert not {period: why for period, why in wrong.items() if why is not None}
     if is_guest:
         return

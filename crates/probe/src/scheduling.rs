@@ -47,6 +47,11 @@ pub fn allow(cpus: &[u32]) -> io::Result<()> {
     sys::set_affinity(cpus)
 }
 
+/// Allows another thread of this process, by its own id, to run on these CPUs.
+pub fn allow_thread(thread: u32, cpus: &[u32]) -> io::Result<()> {
+    sys::set_affinity_of(thread, cpus)
+}
+
 /// Asks for `SCHED_FIFO` for the calling thread and reads it back.
 ///
 /// # Errors

@@ -47,8 +47,8 @@ pub struct Cause {
 pub struct Circumstances {
     pub cpu: u32,
     pub late: Late,
-    /// The measuring thread, as the trace has it; none of one that never ran.
-    pub thread: Option<i32>,
+    /// The measuring thread, as the trace has it.
+    pub thread: i32,
     pub is_real_time: bool,
     pub limit_is_lifted: bool,
     pub steal_ns: Option<u64>,
@@ -140,7 +140,7 @@ struct Told {
 
 impl Told {
     fn of(it: &Circumstances, recorded: Recorded) -> Result<Self, String> {
-        let thread = it.thread.ok_or("the thread of the check never ran there")?;
+        let thread = it.thread;
         let (start, end) = (it.cycles(it.late.due_ns), it.cycles(it.late.due_ns + it.late.late_ns));
         let from = it.cycles(it.late.due_ns.saturating_sub(BEFORE_NS)).max(it.start.tsc);
         let until = it.cycles(it.late.due_ns + it.late.late_ns + AFTER_NS).min(it.end.tsc);
@@ -295,7 +295,7 @@ mod tests {
         Circumstances {
             cpu: 1,
             late: Late { due_ns: 1_000, late_ns: 4_000 },
-            thread: Some(PROBE),
+            thread: PROBE,
             is_real_time: true,
             limit_is_lifted: false,
             steal_ns: Some(0),

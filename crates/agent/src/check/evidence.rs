@@ -101,12 +101,6 @@ impl Series {
         Some(Late { due_ns: expected.begun_ns, late_ns: began_ns.saturating_sub(expected.begun_ns) })
     }
 
-    /// A CPU on which the thread has not run since `since_ns`, not even to get ready.
-    pub fn silent(since_ns: u64, end_ns: u64) -> Self {
-        let late = Late { due_ns: since_ns, late_ns: end_ns.saturating_sub(since_ns) };
-        Self { over_warning: 1, over_bar: 1, is_silent: true, latest: Some(late), ..Self::default() }
-    }
-
     fn origin_ns(recorder: &Recorder, expected: Expected) -> u64 {
         if recorder.origin() == 0 { expected.begun_ns } else { recorder.origin() }
     }

@@ -39,8 +39,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// A thread that has not ended so long after its time does not run at all.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// Getting ready takes milliseconds; a CPU that does not do it for so long runs nothing of ours.
-const READY_WITHIN: Duration = Duration::from_secs(5);
+/// Moving to a CPU takes milliseconds. A thread that waits for longer is late from when it asked: what holds it off its
+/// CPU then is what it is to measure.
+const ON_CPU_WITHIN: Duration = Duration::from_millis(500);
 
 /// Above ordinary load, so that the buffers are read in time; below whatever is real-time itself.
 const LOOKER_PRIORITY: u32 = 1;
@@ -122,8 +123,8 @@ impl Plan {
 pub struct WatchedCpu {
     pub cpu: u32,
     pub series: Series,
-    /// By which the kernel's trace knows the thread; none of one that never ran.
-    pub thread: Option<i32>,
+    /// By which the kernel's trace knows the thread.
+    pub thread: i32,
     /// Why it was refused real-time priority.
     pub refused: Option<String>,
     /// How long the thread could have run and did not, as its own kernel counts, in all.
@@ -155,21 +156,17 @@ impl Watched {
 
 struct Ready {
     recorder: Arc<Recorder>,
-    thread: u32,
+    thread: i32,
     refused: Option<io::Error>,
 }
 
-/// When the threads were started.
-struct Asked {
-    at: Instant,
-    at_ns: u64,
-}
-
+/// A thread that is to watch a CPU.
 struct Watcher {
     cpu: u32,
     handle: JoinHandle<Option<u64>>,
     go: Sender<()>,
-    is_ready: Receiver<io::Result<Ready>>,
+    is_on_cpu: Receiver<io::Result<()>>,
+    ready: Ready,
 }
 
 /// Watches the CPUs, all at the same time.
@@ -177,9 +174,7 @@ struct Watcher {
 /// # Errors
 /// A thread cannot be started, or may not run on its CPU.
 pub fn watch(plan: &Plan) -> Result<Watched> {
-    let asked = Asked { at: Instant::now(), at_ns: read_clocks().monotonic_ns };
     let watchers = plan.cpus.iter().map(|&cpu| Watcher::start(plan, cpu)).collect::<Result<Vec<_>>>()?;
-    let ready = watchers.iter().map(|watcher| watcher.await_ready(asked.at)).collect::<Result<Vec<_>>>()?;
     let mut memory = if plan.traces {
         Memory::prepare(&plan.cpus, plan.levels.warning_ns)
     } else {
@@ -195,39 +190,47 @@ pub fn watch(plan: &Plan) -> Result<Watched> {
         on.begin()?;
     }
     let start = read_clocks();
-    let begin = |watcher: &Watcher| {
-        // One that has ended is found below.
-        let _ = watcher.go.send(());
+    // Under the eyes of the trace: what holds a thread off its CPU here is a lateness with a cause.
+    for watcher in &watchers {
+        watcher.go_on();
+    }
+    let asked = read_clocks().monotonic_ns;
+    let until = Instant::now() + ON_CPU_WITHIN;
+    let are_on_cpu = watchers.iter().map(|watcher| watcher.await_cpu(until)).collect::<Result<Vec<_>>>()?;
+    let begin = |watcher: &Watcher, is_on_cpu: bool| {
+        watcher.go_on();
         // Afterwards: what delays this thread in between is not that CPU's fault.
-        plan.expected(read_clocks().monotonic_ns)
+        plan.expected(if is_on_cpu { read_clocks().monotonic_ns } else { asked })
     };
     let watched: Vec<Watching> = watchers
         .into_iter()
-        .zip(ready)
-        .map(|(watcher, ready)| Watching { expected: begin(&watcher), watcher, ready, seen: 0, has_begun: false })
+        .zip(are_on_cpu)
+        .map(|(watcher, is_on_cpu)| {
+            let expected = begin(&watcher, is_on_cpu);
+            Watching { expected, watcher, seen: 0, has_begun: false }
+        })
         .collect();
     let (watched, is_cut_short) = look_after(plan, watched, &mut memory, interrupted);
     let after: Vec<Option<u64>> = plan.cpus.iter().map(|&cpu| stolen(cpu)).collect();
     let end = read_clocks();
     let trace = memory.and_then(Memory::end);
     let _ = scheduling::leave_fifo();
+    let allowed = scheduling::allowed_cpus()?;
     let steal = before.into_iter().zip(after).map(|(before, after)| after?.checked_sub(before?));
     let mut cpus = Vec::new();
-    for (Watching { watcher, ready, expected, .. }, steal_ns) in watched.into_iter().zip(steal) {
-        let series = ready.as_ref().map_or_else(
-            || Series::silent(asked.at_ns, end.monotonic_ns),
-            |ready| Series::of(&ready.recorder, expected, end.monotonic_ns),
-        );
+    for (Watching { watcher, expected, .. }, steal_ns) in watched.into_iter().zip(steal) {
+        let series = Series::of(&watcher.ready.recorder, expected, end.monotonic_ns);
         let run_delay_ns = if watcher.handle.is_finished() {
             watcher.handle.join().map_err(|_| anyhow::anyhow!("the thread on CPU {} panicked", watcher.cpu))?
         } else {
+            watcher.let_go(&allowed);
             None
         };
         cpus.push(WatchedCpu {
             cpu: watcher.cpu,
             series,
-            thread: ready.as_ref().and_then(|ready| i32::try_from(ready.thread).ok()),
-            refused: ready.and_then(|ready| ready.refused).map(|error| error.to_string()),
+            thread: watcher.ready.thread,
+            refused: watcher.ready.refused.map(|error| error.to_string()),
             run_delay_ns,
             steal_ns,
         });
@@ -238,52 +241,72 @@ pub fn watch(plan: &Plan) -> Result<Watched> {
 }
 
 impl Watcher {
+    /// Starts a thread, and waits until it is ready to move to its CPU.
     fn start(plan: &Plan, cpu: u32) -> Result<Self> {
-        let ((go, may_go), (ready, is_ready)) = (channel(), channel());
+        let ((go, may_go), (send_ready, is_ready), (send_on_cpu, is_on_cpu)) = (channel(), channel(), channel());
         let (priority, interval_ns, duration_ns) = (plan.priority, plan.interval_ns, plan.duration_ns);
         let builder = thread::Builder::new().name("st-check".to_owned()).stack_size(STACK_BYTES);
         let handle = builder.spawn(move || {
-            let prepared = prepare(cpu, priority, interval_ns, duration_ns);
+            let prepared = prepare(priority, interval_ns, duration_ns);
             let recorder = prepared.as_ref().ok().map(|ready| Arc::clone(&ready.recorder));
-            // Nobody waits any more where another CPU was refused.
-            let _ = ready.send(prepared);
+            let _ = send_ready.send(prepared);
+            // Nobody lets it go on where any CPU was refused.
             let recorder = recorder.filter(|_| may_go.recv().is_ok())?;
             let delay_ns = || thread_times::of_this_thread().map(|times| times.run_delay_ns);
             let before = delay_ns();
+            let pinned = scheduling::pin_to(cpu);
+            let is_refused = pinned.is_err();
+            let _ = send_on_cpu.send(pinned);
+            if is_refused || may_go.recv().is_err() {
+                return None;
+            }
             wakeup::measure(&recorder, interval_ns, duration_ns);
             let after = delay_ns();
             let _ = scheduling::leave_fifo();
             after?.checked_sub(before?)
         })?;
-        Ok(Self { cpu, handle, go, is_ready })
+        match is_ready.recv() {
+            Ok(Ok(ready)) => Ok(Self { cpu, handle, go, is_on_cpu, ready }),
+            Ok(Err(error)) => bail!("CPU {cpu} cannot be watched: {error}"),
+            Err(_) => bail!("the thread for CPU {cpu} panicked"),
+        }
     }
 
-    /// Waits until it is ready; gives nothing if its CPU does not run it.
-    fn await_ready(&self, since: Instant) -> Result<Option<Ready>> {
-        let within = READY_WITHIN.saturating_sub(since.elapsed());
-        match self.is_ready.recv_timeout(within) {
-            Ok(Ok(ready)) => Ok(Some(ready)),
+    /// Lets it move to its CPU, and then begin.
+    fn go_on(&self) {
+        // One that has ended is found later.
+        let _ = self.go.send(());
+    }
+
+    /// Lets it end on any CPU: its own may run it never, and a process ends with its last thread.
+    fn let_go(&self, allowed: &[u32]) {
+        self.ready.recorder.stop();
+        // Where no other takes it either, it stays until one does.
+        let _ = scheduling::allow_thread(self.ready.thread.cast_unsigned(), allowed);
+    }
+
+    /// Waits until it runs on its CPU; tells whether it came to.
+    fn await_cpu(&self, until: Instant) -> Result<bool> {
+        match self.is_on_cpu.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Ok(())) => Ok(true),
             Ok(Err(error)) => bail!("CPU {} cannot be watched: {error}", self.cpu),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Timeout) => Ok(false),
             Err(RecvTimeoutError::Disconnected) => bail!("the thread on CPU {} panicked", self.cpu),
         }
     }
 }
 
-fn prepare(cpu: u32, priority: u32, interval_ns: u64, duration_ns: u64) -> io::Result<Ready> {
-    scheduling::pin_to(cpu)?;
+/// Prepares all that needs no CPU of its own; real-time last, as what comes before may take its time.
+fn prepare(priority: u32, interval_ns: u64, duration_ns: u64) -> io::Result<Ready> {
     let samples = usize::try_from(duration_ns / interval_ns).unwrap_or(usize::MAX);
     let recorder = Arc::new(Recorder::new(samples, false, duration_ns, SampleClock::Monotonic)?);
-    // Last: what comes before may take its time.
     let refused = (priority > 0).then(|| scheduling::request_fifo(priority)).and_then(Result::err);
-    Ok(Ready { recorder, thread: scheduling::thread_id(), refused })
+    Ok(Ready { recorder, thread: scheduling::thread_id().cast_signed(), refused })
 }
 
 /// A thread under way, as whoever looks after it sees it.
 struct Watching {
     watcher: Watcher,
-    /// None of one that its CPU did not run.
-    ready: Option<Ready>,
     expected: Expected,
     seen: usize,
     has_begun: bool,
@@ -291,12 +314,12 @@ struct Watching {
 
 impl Watching {
     fn has_ended(&self) -> bool {
-        self.ready.is_none() || self.watcher.handle.is_finished()
+        self.watcher.handle.is_finished()
     }
 
     /// How late it was since the last look, and how late it is by now for what comes next.
     fn look(&mut self, now_ns: u64) -> (u64, u64) {
-        let Some(Ready { recorder, .. }) = &self.ready else { return (0, 0) };
+        let recorder = &self.watcher.ready.recorder;
         let length = recorder.len();
         let mut done_ns = u64::from(recorder.longest_since(self.seen));
         self.seen = length;
@@ -333,8 +356,8 @@ fn look_after(
             break;
         }
         if interrupted.load(Ordering::Relaxed) && !is_stopped {
-            for ready in watched.iter().filter_map(|one| one.ready.as_ref()) {
-                ready.recorder.stop();
+            for one in &watched {
+                one.watcher.ready.recorder.stop();
             }
             limit = Instant::now() + PATIENCE;
             is_stopped = true;

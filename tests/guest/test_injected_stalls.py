@@ -44,6 +44,8 @@ NATIVE = {
 
 Crooked times, or what comes every 5 ms, say, meets each theft at the same place, and no pause (or the other way round).
 """
+NOTHING_FOR_NS = 1_700 * MS
+"""Some hundred thefts of nothing beside each trial of 209, at the same rhythm."""
 LOOP_NS = 10_000
 """Of ``tick``. Short beside the way to the thief: a loop that interrupts or the host slow down makes the *ordinary*
 sample longer, and thefts seem shorter by that (loops of 68 us took 86 us at the median while a disk was written)."""
@@ -70,9 +72,10 @@ async def steal_undisturbed(machine: Machine, name: str, folder: Path) -> list[M
     """Measure until undisturbed trials hold enough thefts; else give the calmest trials that do."""
     tries: list[tuple[Measured, Comparison]] = []
     for tried in range(1, TRIALS_MAX + 1):
-        of_nothing = compare(await steal(machine, await make_probe(machine, "tick"), EMPTY, folder))
+        nothing = replace(NATIVE[name], steal_ns=EMPTY.steal_ns, duration_ns=NOTHING_FOR_NS)
+        of_nothing = compare(await steal(machine, await make_probe(machine, "tick"), nothing, folder))
         measured = await steal(machine, await make_probe(machine, name), NATIVE[name], folder)
-        measured = replace(measured, way_ns=float(np.median(of_nothing.error_ns)))
+        measured = replace(measured, ways_ns=of_nothing.error_ns)
         tries.append((measured, compare(measured)))
         undisturbed = sum(len(compared.error_ns) for _, compared in tries if compared.is_undisturbed)
         found = sum(len(compared.error_ns) for _, compared in tries)

@@ -16,12 +16,10 @@ from measurement.hosts import Guest, NamespaceTestbed
 from measurement.rows import gaps_ns, missed, quantile, rate_per_s, slowdown_percent, values
 from measurement.showing import Figure, arguments, show
 
+from stealtime.hosts.counting import COMPUTER, verified
 from stealtime.hosts.laboratory import Laboratory
 
-_PROGRAM = ("tcp=7000", "udp=7000", "memory=256KiB", "dirty=4096/1us")
 _SETTLES_S = 2.0
-_ANSWERS_WITHIN_S = 60.0
-_ANSWERED_AT_ONCE_NS = 500_000_000
 _PLANS = {"off": None, "100ms": 100_000_000, "25ms": 25_000_000}
 _TURN = ("off", "100ms", "off", "25ms")
 
@@ -45,15 +43,16 @@ class Runs:
         """Boot a guest and see how fast it is."""
         interval_ns = _PLANS[plan]
         how: dict[str, Any] = {"mode": "off"} if interval_ns is None else {"interval": plan}
-        guest = Guest(testbed, program_arguments=list(_PROGRAM), **how)
+        guest = Guest(testbed, program_arguments=list(COMPUTER), **how)
         guest.start()
         guest.await_ready()
         guest.ask("status")
         time.sleep(_SETTLES_S)
-        from_ns, before = verified(guest)
+        before = verified(guest)
         time.sleep(seconds)
-        to_ns, after = verified(guest)
-        self.pages_per_s[plan].append((after - before) * 1e9 / (to_ns - from_ns))
+        after = verified(guest)
+        from_ns, to_ns = before.at_ns, after.at_ns
+        self.pages_per_s[plan].append(before.pages_per_s(after))
         if interval_ns is not None:
             self.losses[plan].append(len(guest.losses(from_ns, to_ns)))
             rows = guest.rows(from_ns, to_ns)
@@ -64,17 +63,6 @@ class Runs:
                 self.missed.append(missed(rows, interval_ns))
                 self.latest_ms.append(max(gaps_ns(rows)) / 1e6)
         guest.stop()
-
-
-def verified(guest: Guest) -> tuple[int, int]:
-    """Ask how many pages the guest has verified; give when that was (ns of the monotonic clock) and how many."""
-    while True:
-        asked_ns = time.monotonic_ns()
-        pages = int(guest.ask("status", _ANSWERS_WITHIN_S)["verified"])
-        took_ns = time.monotonic_ns() - asked_ns
-        # It was counted somewhere in between: two epochs hold the connection and then the answer.
-        if took_ns < _ANSWERED_AT_ONCE_NS:
-            return asked_ns + took_ns // 2, pages
 
 
 def main() -> None:

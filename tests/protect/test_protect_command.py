@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pyarrow import parquet
 from two_hosts import await_that
 
 from stealtime.hosts import network
+from stealtime.hosts.laboratory import GUEST_ADDRESS
 from stealtime.lab.platforms.process import run_mark
 from stealtime.protect.state import State
 from stealtime.schemas import DOCUMENTS
@@ -126,3 +128,31 @@ def test_the_demonstration_shows_a_failover_and_leaves_nothing(state: State) -> 
         jsonschema.validate(status, member)
     mine = {name for name in network.NAMESPACES.glob(f"{network.PREFIX}*") if run_mark() not in name.name}
     assert mine <= namespaces, "the demonstration leaves its network behind"
+
+
+def test_a_plan_tells_what_each_mode_costs_and_leaves_nothing(state: State, tmp_path: Path) -> None:
+    namespaces = set(network.NAMESPACES.glob(f"{network.PREFIX}*"))
+    vm, load, told = tmp_path / "VM.toml", tmp_path / "load.py", tmp_path / "address"
+    vm.write_text(MACHINE)
+    load.write_text(f"import sys, time\nopen({str(told)!r}, 'a').write(sys.argv[1] + chr(10))\ntime.sleep(600)\n")
+    given = ("--interval", "100ms", "--for", "4s", "--load", f"{sys.executable} {load} {{address}}", "--json")
+    done = protect(state, "plan", str(vm), *given)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    figures = {way["mode"]: way["figures"] for way in document["ways"]}
+    assert set(figures) == {"off", "no-net", "net"}
+    assert all(one["unanswered"] == 0 for one in figures.values()), figures
+    # Only where output is held does it wait: on an even spread for half of an interval, at the least.
+    assert max(figures[mode]["round_trip_p50_ns"] for mode in ("off", "no-net")) < 30_000_000, figures
+    assert 45_000_000 < figures["net"]["round_trip_p50_ns"] < 100_000_000, figures
+    for mode in ("no-net", "net"):
+        assert figures[mode]["checkpoints_per_s"] == pytest.approx(10, abs=2)
+        assert 0 < figures[mode]["stopped_share"] < 0.5
+        assert figures[mode]["standby_cpus"] > 0
+    assert figures["off"]["stopped_share"] is None
+    addresses = told.read_text().split()
+    assert len(addresses) == 3
+    assert set(addresses) == {GUEST_ADDRESS}, "the load was told another guest"
+    assert [one for one in psutil.process_iter(["cmdline"]) if str(load) in (one.info["cmdline"] or [])] == []
+    mine = {name for name in network.NAMESPACES.glob(f"{network.PREFIX}*") if run_mark() not in name.name}
+    assert mine <= namespaces, "the plan leaves its network behind"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from stealtime.doctor.attempts import Attempt
 from stealtime.doctor.files import Files
+from stealtime.doctor.resting_memory import RestedPages
 from stealtime.lab.processors import CpuSets
 
 CPU = "/sys/devices/system/cpu"
@@ -60,6 +61,8 @@ WELL_KEPT: Mapping[str, str] = {
 
 ISOLATED = CpuSets(inherited=(0, 1, 2), granted=(0, 1, 2, 3), isolated=(3,))
 """What a process on that machine may have."""
+RESTED = RestedPages(8_192, [])
+"""All were still there."""
 
 
 def fabricate(root: Path, changes: Mapping[str, str | None] | None = None) -> Files:
@@ -83,7 +86,9 @@ class FabricatedAttempts:
         free: int = 1 << 40,
         hypervisor_signature: str | None = None,
         cpu_sets: CpuSets = ISOLATED,
+        rested: RestedPages = RESTED,
     ) -> None:
+        self._rested = rested
         self._cpu_sets = cpu_sets
         self._hypervisor_signature = hypervisor_signature
         self._refused = refused or {}
@@ -95,6 +100,9 @@ class FabricatedAttempts:
 
     def cpu_sets(self) -> CpuSets:
         return self._cpu_sets
+
+    def rest_pages(self) -> RestedPages:
+        return self._rested
 
     def sched_fifo(self) -> Attempt:
         return self._try("sched_fifo", "a thread was SCHED_FIFO")

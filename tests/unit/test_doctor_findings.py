@@ -7,6 +7,7 @@ from fabricated_machine import CPU, WELL_KEPT, FabricatedAttempts, fabricate
 
 from stealtime.doctor.findings import examine_state
 from stealtime.doctor.model import Finding, Level
+from stealtime.doctor.resting_memory import RestedPages, rest_pages
 from stealtime.lab.processors import CpuSets
 from stealtime.vocabulary.readings import Absent, Value
 
@@ -118,6 +119,22 @@ def test_one_thing_that_is_wrong_is_found_and_nothing_else(
     others = [other.id for other in findings if other.level is not Level.OK and other.id != name]
     # Without any mount there is no tracefs either.
     assert others == (["tracefs"] if "none are mounted" in in_text else [])
+
+
+def test_memory_that_rests_elsewhere_is_named(tmp_path: Path) -> None:
+    rested = RestedPages(8_192, [100_000] * 300 + [200_000] * 301)
+    finding = find(examine_state(fabricate(tmp_path), FabricatedAttempts(rested=rested)), "resting_memory")
+    assert finding.level is Level.LIMITS
+    assert finding.text.startswith("7% of the pages that rested for half a second took 200 us")
+    assert finding.reading == Value(value={"pages": 8_192, "stalled": 601, "stalled_p50_ns": 200_000})
+    few = FabricatedAttempts(rested=RestedPages(8_192, [60_000] * 40))
+    assert find(examine_state(fabricate(tmp_path), few), "resting_memory").level is Level.OK, "interrupts meet some"
+
+
+def test_pages_are_touched_and_touched_again() -> None:
+    rested = rest_pages(pages=64, rest_s=0.0)
+    assert rested.pages == 64
+    assert len(rested.took_ns) < 64
 
 
 def test_a_host_that_is_itself_emulated_is_named(tmp_path: Path) -> None:

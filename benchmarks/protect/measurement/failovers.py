@@ -47,7 +47,7 @@ def strike(guest: Guest, fault: FaultKind) -> Failover | None:
     try:
         with guest.counting() as seen:
             time.sleep(_BEFORE_S)
-            died = lose_host([guest], [active], survivor, fault)
+            died = lose_host([guest], [active], [survivor], fault)
             time.sleep(_AFTER_S)
     except NotProtectedError:
         return None
@@ -74,7 +74,7 @@ def strike_repeatedly(
         testbed: Where.
         strike_once: False if the guest just was not protected, and so is no more: it is booted anew.
         count: Failovers to measure.
-        machine: What runs in the guest.
+        machine: What runs in the guest, and with other deadlines than the default ones its ``timing``.
 
     Returns:
         How often it was not protected.
@@ -98,7 +98,7 @@ def strike_repeatedly(
 
 
 def _boot(testbed: NamespaceTestbed, machine: dict[str, Any]) -> Guest:
-    guest = Guest(testbed, timing={}, **machine)
+    guest = Guest(testbed, **{"timing": {}, **machine})
     guest.start()
     guest.await_ready()
     guest.ask("status")

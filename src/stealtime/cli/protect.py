@@ -10,6 +10,7 @@ import typer
 from stealtime.cli import commands, protect_hosts
 from stealtime.cli.parameters import AsJson, duration_of
 from stealtime.cli.protect_hosts import MinInterval, Mode
+from stealtime.cli.protect_plan import plan
 from stealtime.cli.protect_recover import recover
 from stealtime.cli.protect_upgrade import upgrade
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
@@ -62,7 +63,7 @@ def application() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    machine_commands = (start, status, failover, stop, recover, export, spec)
+    machine_commands = (start, status, failover, stop, recover, export, plan, spec)
     host_commands = (
         protect_hosts.host,
         protect_hosts.serve,

@@ -5,12 +5,15 @@ import re
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stealtime.cli.parameters import AsJson
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
+
+if TYPE_CHECKING:
+    from stealtime.hosts.mode_costs import ModeCost
 
 MinInterval = Annotated[
     str | None,
@@ -258,14 +261,21 @@ def demo(
     ] = "100ms",
     min_interval: MinInterval = None,
     accelerator: Annotated[Accelerator, typer.Option("--accelerator", help="Runs the guest's code.")] = Accelerator.TCG,
+    costs: Annotated[
+        bool, typer.Option("--costs", help="Measure then what each mode costs a guest that computes: 2 minutes more.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Demonstrate a failover: two hosts in network namespaces, a guest that counts, a client, and SIGKILL. Needs root.
 
+    With --costs also what each mode costs at 5, 25 and 100 ms, as `stealtime protect plan` tells of your own guest.
+
     Exit codes: 0 the client continued and nothing was lost; 1 the demonstration failed; 3 something was lost.
     """
     from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.cli.protect_plan import show_costs
     from stealtime.hosts.demo import demonstrate
+    from stealtime.hosts.mode_costs_shown import costs_document
     from stealtime.protect.session import checked_interval, checked_min_interval
 
     if min_interval is not None and mode is Mode.NO_NET:
@@ -276,8 +286,26 @@ def demo(
     if min_interval is not None:
         intervals["min_interval"] = checked_min_interval(min_interval)
     shown = demonstrate(mode.value, intervals, accelerator.value, message_console())
-    if json:
-        print_document(shown.document())
-    else:
+    if not json:
         data_console().print(shown.table())
+    ways = _costs_of_ways(accelerator) if costs else None
+    if json:
+        print_document(shown.document() | ({} if ways is None else {"costs": costs_document(ways)}))
+    elif ways is not None:
+        show_costs(ways)
     raise typer.Exit(ExitCode.FINE if shown.is_whole() else ExitCode.THRESHOLD)
+
+
+def _costs_of_ways(accelerator: Accelerator) -> "list[ModeCost]":
+    from stealtime.cli.output import message_console
+    from stealtime.hosts.mode_costs import DEMONSTRATED_INTERVALS_NS, DEMONSTRATED_S, ways_of
+    from stealtime.hosts.rehearsing import demonstrated, rehearse
+
+    console = message_console()
+    console.print("what each mode costs a guest that only computes:", markup=False)
+    return rehearse(
+        demonstrated(accelerator.value),
+        ways_of(("no-net", "net"), DEMONSTRATED_INTERVALS_NS),
+        DEMONSTRATED_S,
+        lambda text: console.print(text, markup=False, soft_wrap=True),
+    )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stealtime._core import hypervisor_signature
+from stealtime.doctor.resting_memory import RestedPages, rest_pages
 from stealtime.lab.processors import CpuSets, read_cpu_sets
 
 _PERF_EVENT_OPEN_SYSCALL = 298  # x86-64, arch/x86/entry/syscalls/syscall_64.tbl
@@ -67,6 +68,10 @@ class Attempts(Protocol):
         """The hypervisor that the CPU reports; None if it reports none."""
         ...
 
+    def rest_pages(self) -> RestedPages:
+        """Touch pages that rested for half a second."""
+        ...
+
     def cpu_sets(self) -> CpuSets:
         """Which CPUs this process was started on, and which the kernel would let it have."""
         ...
@@ -82,6 +87,9 @@ class RealAttempts:
 
     def hypervisor_signature(self) -> str | None:
         return hypervisor_signature()
+
+    def rest_pages(self) -> RestedPages:
+        return rest_pages()
 
     def cpu_sets(self) -> CpuSets:
         """Ask for all of them on a thread that ends at once."""

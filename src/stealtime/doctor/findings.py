@@ -36,7 +36,7 @@ async def examine(
 
 
 def examine_state(files: Files, attempts: Attempts) -> list[Finding]:
-    """Find everything but the platforms: reads files and tries calls, in well under a second."""
+    """Find everything but the platforms: reads files and tries calls, in about a second."""
     online = processor.online_cpus(files)
     return [
         scheduling.sched_fifo(files, attempts),
@@ -63,6 +63,7 @@ def examine_state(files: Files, attempts: Attempts) -> list[Finding]:
         memory.huge_pages(files),
         memory.ksm(files),
         memory.numa_balancing(files),
+        memory.resting_memory(attempts),
         tracing.tracefs(files, attempts),
         tracing.function_tracer(attempts),
         tracing.perf(files, attempts),

@@ -57,6 +57,13 @@ NUMA_BALANCING = Subject(
     "NUMA balancing",
     "Pages are unmapped to see who uses them and moved between nodes: faults in the middle of a measurement.",
 )
+RESTING_MEMORY = Subject(
+    "resting_memory",
+    Group.MEMORY,
+    "resting memory",
+    "Where the machine below takes back pages that nobody touches, the next touch waits for it, and no kernel counts "
+    "that: it is in every figure, as unexplained or in whatever was running.",
+)
 
 
 def free_memory(files: Files) -> Finding:
@@ -146,6 +153,20 @@ def numa_balancing(files: Files) -> Finding:
     if mode == 0 or nodes < 2:
         return NUMA_BALANCING.ok("off" if mode == 0 else "on, without effect: there is one node", value)
     return NUMA_BALANCING.limits(f"on, over {nodes} nodes", value, "sysctl -w kernel.numa_balancing=0")
+
+
+def resting_memory(attempts: Attempts) -> Finding:
+    """Whether pages that rest for half a second are still there."""
+    rested = attempts.rest_pages()
+    value: Data = {"pages": rested.pages, "stalled": len(rested.took_ns), "stalled_p50_ns": rested.median_ns}
+    if not rested.are_taken_back or rested.median_ns is None:
+        return RESTING_MEMORY.ok("stays", value)
+    return RESTING_MEMORY.limits(
+        f"{rested.stalled_share:.0%} of the pages that rested for half a second took {rested.median_ns / 1000:.0f} us "
+        "at the next touch: the machine below takes them back",
+        value,
+        "ask whoever runs the machine below to keep this guest's memory: locked, or on huge pages",
+    )
 
 
 def _meminfo(text: str, name: str) -> int:

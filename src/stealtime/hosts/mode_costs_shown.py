@@ -1,0 +1,127 @@
+"""What each way of protecting a guest costs: as a table for people, as a document for programs."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from stealtime.hosts.mode_costs import REQUEST_EVERY_NS, Figures, ModeCost
+from stealtime.report.notation import ABSENT, duration, percent
+from stealtime.vocabulary.quantities import approximate_size
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SCHEMA_VERSION = 1
+_NUMBERS = ("answer", "99 %", "stopped", "slower", "CPU", "standby", "shipped/s")
+
+
+def costs_table(costs: Sequence[ModeCost]) -> "Table":
+    """Lay out one way a row.
+
+    The time to an answer, median and 99 %; the share of the time in which the guest stood still; how much less of its
+    work the guest that counts did than unprotected; CPUs that its host and the other one were busy with besides its
+    virtual CPUs.
+    """
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("mode", "checkpoints"):
+        table.add_column(heading, no_wrap=True)
+    for heading in _NUMBERS:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for cost in costs:
+        table.add_row(cost.way.mode, cost.way.checkpoint_words(), *_cells(cost, _unprotected(costs)))
+    return table
+
+
+def costs_remarks(costs: Sequence[ModeCost], cpus: int) -> list[str]:
+    """Give in sentences what the table does not say of itself.
+
+    Args:
+        costs: Of all ways.
+        cpus: That this machine has.
+    """
+    lines = [
+        f"{cost.way.mode}, checkpoints {cost.way.checkpoint_words()}: not measured: {cost.reason}"
+        for cost in costs
+        if cost.figures is None
+    ]
+    lines += [
+        f"{cost.way.mode}, checkpoints {cost.way.checkpoint_words()}: {figures.unanswered} of {len(figures.trips_ns)} "
+        "requests were not answered"
+        for cost in costs
+        if (figures := cost.figures) is not None and figures.unanswered
+    ]
+    lines.append(
+        f"once each, with an echo request (ICMP) each {duration(REQUEST_EVERY_NS, 3)}; both hosts, the guest and its "
+        f"client share the {cpus} CPUs of this machine, and the link between the hosts is within it: hosts of your own "
+        "differ"
+    )
+    if any(cost.way.mode == "net+bypass" for cost in costs):
+        lines.append("in net+bypass echo requests are held, too: only the flows of its rules leave at once")
+    if all(cost.figures is None or cost.figures.pages_per_s is None for cost in costs):
+        lines.append(
+            "stopped is the least that the guest loses: finding the pages that it writes slows it, too; how much, only "
+            "its own work tells"
+        )
+    return lines
+
+
+def costs_document(costs: Sequence[ModeCost]) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "request_every_ns": REQUEST_EVERY_NS,
+        "ways": [
+            {
+                "mode": cost.way.mode,
+                "interval_ns": cost.way.interval_ns,
+                "min_interval_ns": cost.way.min_interval_ns,
+                "reason": cost.reason,
+                "figures": None if cost.figures is None else _figures(cost.figures, _unprotected(costs)),
+            }
+            for cost in costs
+        ],
+    }
+
+
+def _unprotected(costs: Sequence[ModeCost]) -> Figures | None:
+    return next((cost.figures for cost in costs if cost.way.mode == "off"), None)
+
+
+def _slower_share(figures: Figures, unprotected: Figures | None) -> float | None:
+    """Give how much less of its work a guest did than unprotected; below 0 it did more."""
+    if unprotected is None or figures is unprotected or not unprotected.pages_per_s or figures.pages_per_s is None:
+        return None
+    return 1 - figures.pages_per_s / unprotected.pages_per_s
+
+
+def _figures(figures: Figures, unprotected: Figures | None) -> dict[str, Any]:
+    return {
+        "elapsed_ns": figures.elapsed_ns,
+        "requests": len(figures.trips_ns),
+        "unanswered": figures.unanswered,
+        "round_trip_p50_ns": figures.round_trip_ns(50),
+        "round_trip_p99_ns": figures.round_trip_ns(99),
+        "stopped_share": figures.stopped_share,
+        "slower_share": _slower_share(figures, unprotected),
+        "guest_cpus": figures.cpu.server_ns / figures.elapsed_ns,
+        "primary_cpus": figures.primary_cpus,
+        "standby_cpus": figures.standby_cpus,
+        "shipped_bytes_per_s": figures.shipped_bytes_per_s,
+        "checkpoints_per_s": None if figures.checkpoints is None else figures.checkpoints.epochs_per_s,
+    }
+
+
+def _cells(cost: ModeCost, unprotected: Figures | None) -> list[str]:
+    figures = cost.figures
+    if figures is None:
+        return ["not measured"]
+    slower, shipped = _slower_share(figures, unprotected), figures.shipped_bytes_per_s
+    return [
+        duration(figures.round_trip_ns(50), 3),
+        duration(figures.round_trip_ns(99), 3),
+        ABSENT if figures.stopped_share is None else percent(figures.stopped_share),
+        ABSENT if slower is None else percent(slower),
+        percent(figures.primary_cpus),
+        ABSENT if cost.way.mode == "off" else percent(figures.standby_cpus),
+        ABSENT if shipped is None else approximate_size(round(shipped)),
+    ]

@@ -12,6 +12,7 @@ page (userfaultfd) or of the whole memory (soft-dirty, our own copy); so only it
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from measurement.hosts import Guest, NamespaceTestbed
@@ -38,7 +39,7 @@ class Measured:
 
 def measure(testbed: NamespaceTestbed, size_mib: int, pages: int, seconds: float, tracker: str | None) -> Measured:
     """Boot a guest, and take its epochs of a time."""
-    how = {} if tracker is None else {"tracker": tracker}
+    how: dict[str, Any] = {} if tracker is None else {"tracker": tracker}
     program = ["tcp=7000", "udp=7000", "memory=64MiB", f"dirty={pages}/10ms"]
     guest = Guest(testbed, memory=f"{size_mib}MiB", program_arguments=program, **how)
     guest.start()
@@ -55,7 +56,7 @@ def slopes(guests: Sequence[Measured], part: str) -> NDArray[np.float64]:
     epochs = [(row[f"{part}_ns"], row["pages"], guest.size_mib / 1024) for guest in guests for row in guest.rows]
     took, pages, gib = np.asarray(epochs, np.float64).T
     fitted, *_ = np.linalg.lstsq(np.column_stack([np.ones_like(pages), pages, gib]), took, rcond=None)
-    return fitted
+    return np.asarray(fitted, np.float64)
 
 
 def words(guests: Sequence[Measured], part: str) -> str:

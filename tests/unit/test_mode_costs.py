@@ -2,6 +2,7 @@
 
 import ipaddress
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,8 +68,10 @@ def test_a_mode_that_holds_output_is_also_asked_on_demand() -> None:
         ("net", "every 25 ms"),
         ("net", "every 5 ms"),
         ("net", "on demand, 5 ms to 100 ms"),
+        ("off", "none"),
     ]
-    assert ways_of(["net"], [5 * MS]) == [Way("off"), Way("net", 5 * MS)], "nothing is left between the two"
+    once = [Way("off"), Way("net", 5 * MS), Way("off")]
+    assert ways_of(["net"], [5 * MS]) == once, "nothing is left between the two"
 
 
 @pytest.mark.parametrize("way", ways_of(["no-net", "net"], [5 * MS, 100 * MS]))
@@ -97,7 +100,7 @@ endpoint = "unix:/run/b.sock"
 """
     machine = machine_of(parse_vm_file(text, "VM.toml", Path("/")))
     assert machine == {
-        "memory": 256 << 20,
+        "memory": "256MiB",
         "vcpus": 2,
         "program": "counter",
         "kernel_arguments": "quiet",
@@ -106,7 +109,9 @@ endpoint = "unix:/run/b.sock"
 
 
 def test_costs_are_held_against_the_unprotected_guest() -> None:
-    unprotected, protected, missing = costs_document(COSTS)["ways"]
+    document = costs_document(COSTS)
+    assert document["unprotected_apart_share"] == 0
+    unprotected, protected, missing = document["ways"]
     assert unprotected["figures"]["slower_share"] is None
     assert unprotected["figures"]["stopped_share"] is None
     figures = protected["figures"]
@@ -128,7 +133,20 @@ def test_costs_are_held_against_the_unprotected_guest() -> None:
     assert said[0].endswith("not measured: the guest was not protected all the time")
     assert said[1] == "net, checkpoints every 100 ms: 1 of 101 requests were not answered"
     assert "share the 2 CPUs" in said[2]
-    assert len(said) == 3
+    assert "0.0 % faster one time" in said[3]
+    assert len(said) == 4
+
+
+def test_what_the_unprotected_guest_varies_by_is_not_called_slower() -> None:
+    again = ModeCost(Way("off"), replace(UNPROTECTED, pages_per_s=90_000.0))
+    costs = [*COSTS, again]
+    document = costs_document(costs)
+    assert document["unprotected_apart_share"] == pytest.approx(10 / 95)
+    assert document["ways"][1]["figures"]["slower_share"] == pytest.approx(1 - 93 / 95)
+    console = Console(width=140, highlight=False, no_color=True)
+    with console.capture() as captured:
+        console.print(costs_table(costs))
+    assert "< 10.5 %" in captured.get().splitlines()[2]
 
 
 def test_of_another_guest_standing_still_is_the_least_that_it_loses() -> None:
@@ -155,7 +173,7 @@ def test_a_guest_of_its_own_address_is_asked_there() -> None:
         (("--interval", "5"), "'5' has no unit"),
         (("--interval", "5ms,,25ms"), "--interval"),
         (("--for", "10ms"), "--for: '10ms' is not possible"),
-        (("--load", "no-such-program x"), "there is no program no-such-program"),
+        (("--load", "no-such-program x"), "there is no program 'no-such-program'"),
         (("--load", "'x"), "is no command"),
         (("--address", "10.0.0.300/24"), "'10.0.0.300/24' is not an IPv4 address"),
     ],

@@ -79,7 +79,7 @@ def answered(packet: bytes, identifier: int) -> int | None:
 
 def _checksum(data: bytes) -> int:
     """Give the one's complement of the one's complement sum of 16-bit words (RFC 1071); ``data`` has an even length."""
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF

@@ -21,8 +21,8 @@ from stealtime.hosts.host import CpuTimes
 from stealtime.hosts.namespace_testbed import NamespaceTestbed
 from stealtime.hosts.waiting import poll
 from stealtime.protect.vm_file import HOLDING
+from stealtime.report.notation import trimmed_duration
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.vocabulary.quantities import format_duration
 
 REQUEST_EVERY_NS = 19_300_000
 """Some 52 a second. Crooked, or each would come at one of a few places between two checkpoints."""
@@ -53,8 +53,8 @@ class Way:
     def checkpoint_words(self) -> str:
         if self.interval_ns is None:
             return "none"
-        every, least = format_duration(self.interval_ns), self.min_interval_ns
-        return f"every {every}" if least is None else f"on demand, {format_duration(least)} to {every}"
+        every, least = trimmed_duration(self.interval_ns), self.min_interval_ns
+        return f"every {every}" if least is None else f"on demand, {trimmed_duration(least)} to {every}"
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,8 @@ class ModeCost:
 def ways_of(modes: Sequence[str], intervals_ns: Sequence[int]) -> list[Way]:
     """Give no protection, each mode with each interval, and where output waits also checkpoints on demand.
 
+    And no protection once more: how far that is from the first time is what this machine does by itself.
+
     Args:
         modes: Without ``off``.
         intervals_ns: The shortest one is also the least time between checkpoints on demand.
@@ -119,7 +121,7 @@ def ways_of(modes: Sequence[str], intervals_ns: Sequence[int]) -> list[Way]:
         ways += [Way(mode, interval_ns) for interval_ns in sorted(set(intervals_ns), reverse=True)]
         if mode in HOLDING and shortest < longest:
             ways.append(Way(mode, longest, shortest))
-    return ways
+    return [*ways, Way("off")]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """What each way of protecting a guest costs: as a table for people, as a document for programs."""
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from stealtime.hosts.mode_costs import REQUEST_EVERY_NS, Figures, ModeCost
@@ -29,7 +30,7 @@ def costs_table(costs: Sequence[ModeCost]) -> "Table":
     for heading in _NUMBERS:
         table.add_column(heading, justify="right", no_wrap=True)
     for cost in costs:
-        table.add_row(cost.way.mode, cost.way.checkpoint_words(), *_cells(cost, _unprotected(costs)))
+        table.add_row(cost.way.mode, cost.way.checkpoint_words(), *_cells(cost, costs))
     return table
 
 
@@ -56,6 +57,11 @@ def costs_remarks(costs: Sequence[ModeCost], cpus: int) -> list[str]:
         f"client share the {cpus} CPUs of this machine, and the link between the hosts is within it: hosts of your own "
         "differ"
     )
+    if _unprotected_pages_per_s(costs):
+        lines.append(
+            f"unprotected the guest did its work {percent(_apart_share(costs))} faster one time than the other: less "
+            "than that is not told apart"
+        )
     if any(cost.way.mode == "net+bypass" for cost in costs):
         lines.append("in net+bypass echo requests are held, too: only the flows of its rules leave at once")
     if all(cost.figures is None or cost.figures.pages_per_s is None for cost in costs):
@@ -70,31 +76,41 @@ def costs_document(costs: Sequence[ModeCost]) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "request_every_ns": REQUEST_EVERY_NS,
+        "unprotected_apart_share": _apart_share(costs),
         "ways": [
             {
                 "mode": cost.way.mode,
                 "interval_ns": cost.way.interval_ns,
                 "min_interval_ns": cost.way.min_interval_ns,
                 "reason": cost.reason,
-                "figures": None if cost.figures is None else _figures(cost.figures, _unprotected(costs)),
+                "figures": None if cost.figures is None else _figures(cost, cost.figures, costs),
             }
             for cost in costs
         ],
     }
 
 
-def _unprotected(costs: Sequence[ModeCost]) -> Figures | None:
-    return next((cost.figures for cost in costs if cost.way.mode == "off"), None)
+def _unprotected_pages_per_s(costs: Sequence[ModeCost]) -> list[float]:
+    """Give how much of its work the unprotected guest did, each time that it was measured."""
+    figures = [cost.figures for cost in costs if cost.way.mode == "off"]
+    return [one.pages_per_s for one in figures if one is not None and one.pages_per_s]
 
 
-def _slower_share(figures: Figures, unprotected: Figures | None) -> float | None:
+def _apart_share(costs: Sequence[ModeCost]) -> float:
+    """Give how far these are apart, as a share of their mean: the least difference that says something."""
+    speeds = _unprotected_pages_per_s(costs)
+    return (max(speeds) - min(speeds)) / fmean(speeds) if speeds else 0.0
+
+
+def _slower_share(cost: ModeCost, costs: Sequence[ModeCost]) -> float | None:
     """Give how much less of its work a guest did than unprotected; below 0 it did more."""
-    if unprotected is None or figures is unprotected or not unprotected.pages_per_s or figures.pages_per_s is None:
+    unprotected, figures = _unprotected_pages_per_s(costs), cost.figures
+    if cost.way.mode == "off" or not unprotected or figures is None or figures.pages_per_s is None:
         return None
-    return 1 - figures.pages_per_s / unprotected.pages_per_s
+    return 1 - figures.pages_per_s / fmean(unprotected)
 
 
-def _figures(figures: Figures, unprotected: Figures | None) -> dict[str, Any]:
+def _figures(cost: ModeCost, figures: Figures, costs: Sequence[ModeCost]) -> dict[str, Any]:
     return {
         "elapsed_ns": figures.elapsed_ns,
         "requests": len(figures.trips_ns),
@@ -102,7 +118,7 @@ def _figures(figures: Figures, unprotected: Figures | None) -> dict[str, Any]:
         "round_trip_p50_ns": figures.round_trip_ns(50),
         "round_trip_p99_ns": figures.round_trip_ns(99),
         "stopped_share": figures.stopped_share,
-        "slower_share": _slower_share(figures, unprotected),
+        "slower_share": _slower_share(cost, costs),
         "guest_cpus": figures.cpu.server_ns / figures.elapsed_ns,
         "primary_cpus": figures.primary_cpus,
         "standby_cpus": figures.standby_cpus,
@@ -111,16 +127,16 @@ def _figures(figures: Figures, unprotected: Figures | None) -> dict[str, Any]:
     }
 
 
-def _cells(cost: ModeCost, unprotected: Figures | None) -> list[str]:
+def _cells(cost: ModeCost, costs: Sequence[ModeCost]) -> list[str]:
     figures = cost.figures
     if figures is None:
         return ["not measured"]
-    slower, shipped = _slower_share(figures, unprotected), figures.shipped_bytes_per_s
+    slower, apart, shipped = _slower_share(cost, costs), _apart_share(costs), figures.shipped_bytes_per_s
     return [
         duration(figures.round_trip_ns(50), 3),
         duration(figures.round_trip_ns(99), 3),
         ABSENT if figures.stopped_share is None else percent(figures.stopped_share),
-        ABSENT if slower is None else percent(slower),
+        ABSENT if slower is None else percent(slower) if slower > apart else f"< {percent(apart)}",
         percent(figures.primary_cpus),
         ABSENT if cost.way.mode == "off" else percent(figures.standby_cpus),
         ABSENT if shipped is None else approximate_size(round(shipped)),

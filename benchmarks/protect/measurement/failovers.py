@@ -16,7 +16,7 @@ _AFTER_S = 1.0
 
 _MOST_LOST = 5
 
-FAULTS: tuple[FaultKind, ...] = ("killed", "silent")
+FAULTS: tuple[FaultKind, ...] = ("killed", "silent", "planned")
 
 OUTAGE_MS = 500
 """What a client may notice of it."""

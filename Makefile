@@ -70,7 +70,7 @@ fleet-demo: setup ## measure three hosts on this machine, one of them slowed, on
 	@tools/packages.sh test
 	@PYTHONPATH=tests/rigs .venv/bin/python tests/manual/fleet_demo.py
 
-bench: setup ## measure speed and cost, against oslat, cyclictest and a bare boot
+bench: setup ## measure speed and cost, against oslat, fio and a bare boot
 	@tools/packages.sh bench
 	@tools/bench.sh
 

@@ -156,3 +156,19 @@ def test_a_terminal_that_cannot_move_gets_lines(counting: Path) -> None:
     os.close(theirs)
     assert b"\033" not in os.read(ours, 10_000)
     os.close(ours)
+
+
+def test_what_tests_and_benchmarks_ask_for_is_run_by_one_of_them() -> None:
+    # A package that nothing needs keeps a machine that has none of it from all the rest.
+    rows = [line.split("|") for line in (ROOT / TABLE).read_text().splitlines() if not line.startswith("#")]
+    asked = [(ring.strip(), program.strip()) for ring, program, *_ in rows]
+    for ring, folders in (("bench", ["benchmarks"]), ("test", ["tests", "src", "tools", "crates"])):
+        for program in (program for of, program in asked if of == ring and not program.startswith("/")):
+            found = subprocess.run(
+                ["grep", "-rlwF", "--include=*.py", "--include=*.sh", "--include=*.rs", program, *folders],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=False,
+            ).stdout.splitlines()
+            assert [one for one in found if "/doctor/" not in one and "test_doctor" not in one], f"{ring}: {program}"

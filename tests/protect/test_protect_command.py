@@ -156,3 +156,10 @@ def test_a_plan_tells_what_each_mode_costs_and_leaves_nothing(state: State, tmp_
     assert [one for one in psutil.process_iter(["cmdline"]) if str(load) in (one.info["cmdline"] or [])] == []
     mine = {name for name in network.NAMESPACES.glob(f"{network.PREFIX}*") if run_mark() not in name.name}
     assert mine <= namespaces, "the plan leaves its network behind"
+
+
+def test_a_load_that_ends_early_is_no_load(state: State, tmp_path: Path) -> None:
+    vm = tmp_path / "VM.toml"
+    vm.write_text(MACHINE)
+    refused = protect(state, "plan", str(vm), "--interval", "100ms", "--for", "2s", "--load", "sleep 1")
+    assert_refused(refused, 1, "the load 'sleep 1' ended before the measurement did, with exit code 0")

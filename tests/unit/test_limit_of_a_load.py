@@ -1,12 +1,14 @@
 """Who is the limit of a load, by what was seen of its generators, the network and the server."""
 
+import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from stealtime.hosts.drops import Drops
+from stealtime.hosts.client import LocalClient
+from stealtime.hosts.drops import Drops, read_drops
 from stealtime.hosts.frame_counters import frames_dropped_by_devices, frames_dropped_by_queues
 from stealtime.hosts.process_times import Scheduled, scheduled
 from stealtime.studies.telephony.generators.evidence import LATE_NS, Exchange, Offering, Sends, evidence_of
@@ -222,6 +224,30 @@ def test_frames_are_counted_where_a_device_or_a_filter_at_it_drops_them() -> Non
     assert frames_dropped_by_queues(queues, {"a-client"}) == 7
     assert Drops(5, 4, 9).since(Drops(1, 1, 2)) == Drops(4, 3, 7)
     assert Drops(5, 4, None).since(Drops(1, 1, None)).frames is None
+
+
+def test_what_was_sent_and_passed_no_device_is_lost_too() -> None:
+    before = Drops(0, 0, 5, 0, datagrams_sent=100, frames_passed=80)
+    # Nobody answered for the address: of 5,000 datagrams none left, but 11 requests for it, which the link lost.
+    assert before_and(before, frames=16, datagrams=5_100, passed=91).frames == 11 + 5_000 - 11
+    # Whatever else leaves takes nothing off.
+    assert before_and(before, frames=5, datagrams=5_100, passed=9_000).frames == 0
+
+
+def before_and(before: Drops, *, frames: int, datagrams: int, passed: int) -> Drops:
+    return Drops(0, 0, frames, 0, datagrams_sent=datagrams, frames_passed=passed).since(before)
+
+
+def test_each_datagram_on_the_loopback_device_is_sent_and_passed() -> None:
+    client = LocalClient("127.0.0.1")
+    before = read_drops(client)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as phone:
+        for _ in range(50):
+            phone.sendto(b"x", ("127.0.0.1", 9))
+    seen = read_drops(client).since(before)
+    assert seen.datagrams_sent >= 50
+    assert seen.frames_passed >= 50
+    assert seen.frames is None, "other links are not counted"
 
 
 def limited(by: str | None, rate_per_s: float, seen: Evidence) -> Limit:

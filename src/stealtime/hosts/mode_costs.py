@@ -220,10 +220,10 @@ def _beside(client: Client, load: str | None, address: str) -> Iterator[Callable
     running = client.start(argv)
 
     def check() -> None:
-        if running.poll() not in (None, 0):
+        if running.poll() is not None:
             raise LoadError(
-                f"the load {load!r} ended with exit code {running.returncode} while it was to run",
-                hint="it runs in the network of the client: try it with `stealtime protect plan ... --for 60s`",
+                f"the load {load!r} ended before the measurement did, with exit code {running.returncode}",
+                hint="have it go on for some seconds longer than --for; it is ended with each way",
             )
 
     try:

@@ -162,4 +162,9 @@ def test_a_load_that_ends_early_is_no_load(state: State, tmp_path: Path) -> None
     vm = tmp_path / "VM.toml"
     vm.write_text(MACHINE)
     refused = protect(state, "plan", str(vm), "--interval", "100ms", "--for", "2s", "--load", "sleep 1")
-    assert_refused(refused, 1, "the load 'sleep 1' ended before the measurement did, with exit code 0")
+    assert refused.returncode == 1, refused.stderr
+    assert refused.stdout == ""
+    progress, error, hint = refused.stderr.splitlines()
+    assert progress == "1 of 4: off, checkpoints: none"
+    assert error == "error: the load 'sleep 1' ended before the measurement did, with exit code 0"
+    assert hint.startswith("hint: have it go on")

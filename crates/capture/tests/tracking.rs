@@ -359,6 +359,26 @@ fn a_copy_of_a_busy_writer_is_whole(kind: TrackerKind) {
     }
 }
 
+/// The kernel finds more runs of pages than it takes at a time (512), and pages are written meanwhile.
+#[test]
+fn what_is_found_while_pages_are_written_is_in_order() {
+    let mut writer = Writer::start(true);
+    let mut tracker = writer.tracker();
+    tracker.arm().unwrap();
+    writer.order(Order::Run);
+    for round in 0..50 {
+        for page in (0..PAGES).step_by(5) {
+            writer.write(Order::Store, page, round);
+        }
+        let mut written = Vec::new();
+        tracker.collect(&mut written).unwrap();
+        assert!(written.len() > 512, "{} runs of pages", written.len());
+        let is_ordered = written.windows(2).all(|pair| pair[0].end() <= pair[1].first);
+        assert!(is_ordered, "round {round}: {written:?}");
+    }
+    writer.order(Order::Rest);
+}
+
 /// Only the kernel may keep a tracker from being tested.
 fn assert_refused_for_good(kind: TrackerKind, reason: &str) {
     assert_eq!(kind, TrackerKind::SoftDirty, "{reason}");

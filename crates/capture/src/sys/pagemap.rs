@@ -44,7 +44,7 @@ struct Argument {
 pub(crate) struct ScanOutcome {
     /// How many of the regions are filled in.
     pub(crate) regions: usize,
-    /// Up to where it looked; before the end if there was no more room.
+    /// Up to where it surely looked; before the end if there was no more room.
     pub(crate) walk_end: u64,
 }
 
@@ -100,6 +100,9 @@ fn scan(
     // SAFETY: the structure is the one of this ioctl; the kernel writes at most `vector_length` regions to
     // the slice.
     let found = unsafe { libc::ioctl(pagemap.as_fd().as_raw_fd(), PAGEMAP_SCAN, &raw mut argument) };
-    let regions = usize::try_from(found).map_err(|_| io::Error::last_os_error())?;
-    Ok(ScanOutcome { regions, walk_end: argument.walk_end })
+    let found = usize::try_from(found).map_err(|_| io::Error::last_os_error())?;
+    // The kernel walks on whenever it has found 512 regions, and tells where it did so last, not where it ended (seen
+    // with 6.18). Whoever went on there would find what was written meanwhile once more, behind what comes after it.
+    let walk_end = regions[..found].last().map_or(argument.walk_end, |last| argument.walk_end.max(last.end));
+    Ok(ScanOutcome { regions: found, walk_end })
 }

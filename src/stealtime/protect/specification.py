@@ -231,7 +231,7 @@ def member_spec(vm: VmFile, machine: MachineSpec, place: MemberHost) -> MemberSp
         ),
         network=NetworkSpec(tap=vm.tap, bridge=vm.network.bridge),
         register_=register_spec(vm.register_, place.register_folder),
-        timing=TimingSpec(**vm.timing.model_dump(exclude={"profile", "qemu_deadline_ns"})),
+        timing=TimingSpec(**vm.timing.model_dump(exclude={"qemu_deadline_ns"})),
         folder=place.folder,
         longest_hold_ns=vm.hold_bound_ns,
         qemu_deadline_ns=vm.timing.qemu_deadline_ns,

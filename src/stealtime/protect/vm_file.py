@@ -7,7 +7,6 @@ value is checked here, before anything is started, so that a message can name th
 import hashlib
 import ipaddress
 import re
-from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -229,19 +228,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-_PROFILES: Mapping[str, Mapping[str, str]] = {
-    "usual": {},
-    "fast": {"heartbeat": "5ms", "active_deadline": "25ms", "standby_timeout": "40ms"},
-}
-"""Deadlines that go together: what a silent host costs, against how often a busy one is taken for dead."""
-
-
 class Timing(Table):
     """``[timing]``: deadlines of the monotonic clock."""
 
-    profile: Literal["usual", "fast"] = "usual"
-    """What those are that are not given; ``fast`` answers a silent host within 50 ms, and takes one for silent that
-    is too busy to say a word for 40 ms: for hosts that have CPUs to spare."""
     heartbeat_interval_ns: DurationNs = Field(default=25 * _MS, alias="heartbeat")
     """How often members send each other heartbeats."""
     active_deadline_ns: DurationNs = Field(default=120 * _MS, alias="active_deadline")
@@ -252,11 +241,6 @@ class Timing(Table):
     """An active member without standby and register stops the guest after this time."""
     qemu_deadline_ns: DurationNs = Field(default=5_000 * _MS, alias="qemu_deadline", ge=100 * _MS)
     """A QEMU that does not answer for so long is killed, and the standby resumes what it acknowledged."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_profile(cls, data: Any) -> Any:
-        return {**_PROFILES.get(str(data.get("profile")), {}), **data} if isinstance(data, dict) else data
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

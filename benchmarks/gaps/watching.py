@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests/rigs"))
 
+from busy_cpus import mortal
 from exact_gaps import Gap
-from silent_path import PORT, PRIORITY, SERVER, SilentPath, kept_awake, mortal, silent_path
+from silent_path import PORT, PRIORITY, SERVER, SilentPath, kept_awake, silent_path
 
 AGENT = Path(os.environ.get("STEALTIME_AGENT", Path(sys.executable).with_name("stealtime-agent")))
 MS = 1_000_000

@@ -10,13 +10,11 @@ heartbeat tells. *Fault to decided* is until its standby has won the register. N
 was lost by itself, with nothing beside it: whoever is struck then may be unprotected.
 """
 
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
+from busy_cpus import busy_cpus
 from measurement.failovers import Failover, strike, strike_repeatedly
 from measurement.hosts import Guest, NamespaceTestbed
 from measurement.showing import Figure, arguments, show
@@ -56,27 +54,10 @@ class Counted:
         return f"in {self.watched_s:.0f} s protection lost {rate(self.lost)}, taken over {rate(self.taken_over)}{ended}"
 
 
-@contextmanager
-def busy_cpus() -> Iterator[None]:
-    """Have a thread of the usual priority that never sleeps on each CPU."""
-    hogs = [
-        subprocess.Popen([sys.executable, "-c", f"import os\nos.sched_setaffinity(0, [{cpu}])\nwhile True: pass"])
-        for cpu in sorted(os.sched_getaffinity(0))
-    ]
-    try:
-        yield
-    finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    yield
-
-
-SURROUNDINGS = {"quiet": quiet, "beside a busy thread on each CPU": busy_cpus}
+SURROUNDINGS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "quiet": nullcontext,
+    "beside a busy thread on each CPU": busy_cpus,
+}
 
 
 def watch(testbed: NamespaceTestbed, profile: str, surroundings: str, seconds: float, counted: Counted) -> None:

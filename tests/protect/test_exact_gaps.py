@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from busy_cpus import mortal
 from exact_gaps import Gap
-from silent_path import PORT, SERVER, SilentPath, mortal, silent_path
+from silent_path import PORT, SERVER, SilentPath, silent_path
 
 from stealtime.hosts.network import NAMESPACES
 from stealtime.lab.platforms.agent_binary import find_agent

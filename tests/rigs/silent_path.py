@@ -1,10 +1,8 @@
 """A client and a counter with one link between them, which is silent at known times."""
 
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from busy_cpus import busy_cpus, mortal
 from exact_gaps import ExactGaps, Gap
 
 from stealtime.hosts.network import batch, make_namespaces, namespace_name, remove_namespaces, run
@@ -23,7 +22,6 @@ PRIORITY = 20
 """Of SCHED_FIFO, of who asks and who answers: what they measure is the path, not who else computes."""
 
 _SERIAL = count()
-_LIBC = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True)
@@ -91,17 +89,8 @@ def kept_awake() -> Iterator[None]:
 
     An idle virtual CPU halts, and its host may take milliseconds to run it again: that is a gap of the machine.
     """
-    busy = ("chrt", "--idle", "0", sys.executable, "-c", "while True: pass")
-    idle = [
-        subprocess.Popen(["taskset", "-c", str(cpu), *busy], preexec_fn=mortal)
-        for cpu in sorted(os.sched_getaffinity(0))
-    ]
-    try:
+    with busy_cpus("chrt", "--idle", "0"):
         yield
-    finally:
-        for process in idle:
-            process.kill()
-            process.wait()
 
 
 def inside(namespace: str) -> tuple[str, ...]:
@@ -123,8 +112,3 @@ def first_and_mortal() -> None:
     """Run before ordinary threads, and end with the process that started this one."""
     mortal()
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
-
-
-def mortal() -> None:
-    """End with the process that started this one (PR_SET_PDEATHSIG)."""
-    _LIBC.prctl(1, signal.SIGKILL, 0, 0, 0)

@@ -49,6 +49,7 @@ COSTS = [
     ModeCost(Way("off"), UNPROTECTED),
     ModeCost(Way("net", 100 * MS), PROTECTED),
     ModeCost(Way("net", 100 * MS, 5 * MS), None, "the guest was not protected all the time"),
+    ModeCost(Way("off"), UNPROTECTED),
 ]
 
 
@@ -111,13 +112,13 @@ endpoint = "unix:/run/b.sock"
 def test_costs_are_held_against_the_unprotected_guest() -> None:
     document = costs_document(COSTS)
     assert document["unprotected_apart_share"] == 0
-    unprotected, protected, missing = document["ways"]
+    unprotected, protected, missing, _ = document["ways"]
     assert unprotected["figures"]["slower_share"] is None
     assert unprotected["figures"]["stopped_share"] is None
     figures = protected["figures"]
     assert figures["slower_share"] == pytest.approx(0.07)
     assert figures["stopped_share"] == pytest.approx(0.04)
-    assert (figures["round_trip_p50_ns"], figures["round_trip_p99_ns"]) == (50 * MS, 99 * MS)
+    assert (figures["round_trip_p50_ns"], figures["round_trip_p99_ns"]) == (51 * MS, 100 * MS)
     assert (figures["requests"], figures["unanswered"]) == (101, 1)
     assert (figures["guest_cpus"], figures["primary_cpus"], figures["standby_cpus"]) == (0.8, 0.4, 0.2)
     assert figures["shipped_bytes_per_s"] == 10 << 20
@@ -126,27 +127,42 @@ def test_costs_are_held_against_the_unprotected_guest() -> None:
     console = Console(width=140, highlight=False, no_color=True)
     with console.capture() as captured:
         console.print(costs_table(COSTS))
-    _, _, of_protected, of_missing = captured.get().splitlines()
-    assert " ".join(of_protected.split()) == "net every 100 ms 50.0 ms 99.0 ms 4.0 % 7.0 % 40.0 % 20.0 % 10 MiB"
+    _, _, of_protected, of_missing, _ = captured.get().splitlines()
+    assert " ".join(of_protected.split()) == "net every 100 ms 51.0 ms 100 ms 4.0 % 7.0 % 40.0 % 20.0 % 10 MiB"
     assert of_missing.rstrip().endswith("not measured")
     said = costs_remarks(COSTS, cpus=2)
     assert said[0].endswith("not measured: the guest was not protected all the time")
     assert said[1] == "net, checkpoints every 100 ms: 1 of 101 requests were not answered"
     assert "share the 2 CPUs" in said[2]
     assert "0.0 % faster one time" in said[3]
+    assert figures["slower_is_judged"] is True
     assert len(said) == 4
 
 
 def test_what_the_unprotected_guest_varies_by_is_not_called_slower() -> None:
     again = ModeCost(Way("off"), replace(UNPROTECTED, pages_per_s=90_000.0))
-    costs = [*COSTS, again]
+    costs = [*COSTS[:-1], again]
     document = costs_document(costs)
     assert document["unprotected_apart_share"] == pytest.approx(10 / 95)
     assert document["ways"][1]["figures"]["slower_share"] == pytest.approx(1 - 93 / 95)
     console = Console(width=140, highlight=False, no_color=True)
     with console.capture() as captured:
         console.print(costs_table(costs))
-    assert "< 10.5 %" in captured.get().splitlines()[2]
+    assert "not judged" in captured.get().splitlines()[2]
+    assert document["ways"][1]["figures"]["slower_is_judged"] is False
+
+
+def test_a_guest_that_stood_still_for_longer_than_it_lost_is_not_judged() -> None:
+    quick = ModeCost(Way("net", 100 * MS), replace(PROTECTED, pages_per_s=97_000.0))
+    figures = costs_document([COSTS[0], quick, COSTS[-1]])["ways"][1]["figures"]
+    assert figures["slower_share"] == pytest.approx(0.03)
+    assert figures["stopped_share"] == pytest.approx(0.04)
+    assert figures["slower_is_judged"] is False
+
+
+def test_what_was_measured_once_without_protection_judges_nobody() -> None:
+    assert costs_document(COSTS[:2])["ways"][1]["figures"]["slower_is_judged"] is False
+    assert "slower is not judged: the unprotected guest was measured once" in costs_remarks(COSTS[:2], cpus=2)
 
 
 def test_of_another_guest_standing_still_is_the_least_that_it_loses() -> None:
@@ -160,7 +176,11 @@ def test_a_guest_of_its_own_address_is_asked_there() -> None:
     assert own_interface(other, "192.168.7.2/24") == ipaddress.IPv4Interface("192.168.7.2/24")
     told = VmFile.model_validate({"name": "mine", "initramfs": "/x", "network": {"address": "10.1.2.3/16"}})
     assert own_interface(told, None) == ipaddress.IPv4Interface("10.1.2.3/16")
-    for address, words in ((None, "'mine' does not say"), ("10.0.0.2", "no room for a client"), ("x", "'x' is not an")):
+    for address, words in (
+        (None, "'mine' does not say"),
+        ("10.0.0.2", "no room for a client"),
+        ("10.0.0.300/24", "is not an"),
+    ):
         with pytest.raises(UsageError, match=words) as refused:
             own_interface(other, address)
         assert "--address" in str(refused.value.hint)
@@ -175,7 +195,7 @@ def test_a_guest_of_its_own_address_is_asked_there() -> None:
         (("--for", "10ms"), "--for: '10ms' is not possible"),
         (("--load", "no-such-program x"), "there is no program 'no-such-program'"),
         (("--load", "'x"), "is no command"),
-        (("--address", "10.0.0.300/24"), "'10.0.0.300/24' is not an IPv4 address"),
+        (("--address", "10.0.0.2/24"), "--address 10.0.0.2/24: the program 'counter' has none of its own"),
     ],
 )
 def test_what_cannot_be_planned_is_said_before_anything_begins(
@@ -205,4 +225,6 @@ def test_a_request_sums_up_to_nothing_and_its_reply_is_known(identifier: int, nu
 
 def test_what_was_not_answered_has_no_time() -> None:
     assert percentile_ns([3, None, 1, 2], 50) == 2
+    assert percentile_ns([3, None, 1, 2], 75) == 3
+    assert percentile_ns([3, None, 1, 2], 99) is None, "it came after all that were answered, or never"
     assert percentile_ns([None], 50) is None

@@ -5,15 +5,12 @@ import re
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from stealtime.cli.parameters import AsJson
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
-
-if TYPE_CHECKING:
-    from stealtime.hosts.mode_costs import ModeCost
 
 MinInterval = Annotated[
     str | None,
@@ -273,7 +270,7 @@ def demo(
     Exit codes: 0 the client continued and nothing was lost; 1 the demonstration failed; 3 something was lost.
     """
     from stealtime.cli.output import data_console, message_console, print_document
-    from stealtime.cli.protect_plan import show_costs
+    from stealtime.cli.protect_plan import costs_of_demonstration, show_costs
     from stealtime.hosts.demo import demonstrate
     from stealtime.hosts.mode_costs_shown import costs_document
     from stealtime.protect.session import checked_interval, checked_min_interval
@@ -288,24 +285,9 @@ def demo(
     shown = demonstrate(mode.value, intervals, accelerator.value, message_console())
     if not json:
         data_console().print(shown.table())
-    ways = _costs_of_ways(accelerator) if costs else None
+    ways = costs_of_demonstration(accelerator.value) if costs else None
     if json:
         print_document(shown.document() | ({} if ways is None else {"costs": costs_document(ways)}))
     elif ways is not None:
         show_costs(ways)
     raise typer.Exit(ExitCode.FINE if shown.is_whole() else ExitCode.THRESHOLD)
-
-
-def _costs_of_ways(accelerator: Accelerator) -> "list[ModeCost]":
-    from stealtime.cli.output import message_console
-    from stealtime.hosts.mode_costs import DEMONSTRATED_INTERVALS_NS, DEMONSTRATED_S, ways_of
-    from stealtime.hosts.rehearsing import demonstrated, rehearse
-
-    console = message_console()
-    console.print("what each mode costs a guest that only computes:", markup=False)
-    return rehearse(
-        demonstrated(accelerator.value),
-        ways_of(("no-net", "net"), DEMONSTRATED_INTERVALS_NS),
-        DEMONSTRATED_S,
-        lambda text: console.print(text, markup=False, soft_wrap=True),
-    )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from stealtime.hosts.mode_costs import ModeCost
 
-INTERVALS = "5ms,25ms,100ms"
+_INTERVALS, _FOR = "5ms,25ms,100ms", "5s"
 _SHORTEST_NS, _LONGEST_NS = 1_000_000_000, 300_000_000_000
 """Of a measurement."""
 
@@ -24,10 +24,10 @@ def plan(
     interval: Annotated[
         str,
         typer.Option("--interval", "-i", metavar="DURATIONS", help="Times between checkpoints, with commas between."),
-    ] = INTERVALS,
+    ] = _INTERVALS,
     duration: Annotated[
         str, typer.Option("--for", metavar="DURATION", help="How long each way is measured, at most 5m.")
-    ] = "5s",
+    ] = _FOR,
     address: Annotated[
         str | None,
         typer.Option(
@@ -54,7 +54,6 @@ def plan(
 
     Exit codes: 0 all was measured; 1 nothing could be; 2 wrong usage; 3 a way could not be measured, as it says why.
     """
-    from stealtime.cli.output import message_console
     from stealtime.hosts.mode_costs import ways_of
     from stealtime.hosts.rehearsing import own_interface, rehearse
     from stealtime.protect.vm_file import HOLDING, read_vm_file
@@ -67,12 +66,7 @@ def plan(
     interface = own_interface(vm, address)
     modes = ["no-net", *(mode for mode in HOLDING if mode != "net+bypass" or vm.bypass)]
     ways = ways_of(modes, _intervals_ns(interval))
-    console = message_console()
-
-    def tell(text: str) -> None:
-        console.print(text, markup=False, soft_wrap=True)
-
-    costs = rehearse(vm, ways, duration_ns / 1e9, tell, load=load, interface=interface)
+    costs = rehearse(vm, ways, duration_ns / 1e9, _tell, load=load, interface=interface)
     if json:
         from stealtime.cli.output import print_document
         from stealtime.hosts.mode_costs_shown import costs_document
@@ -81,6 +75,22 @@ def plan(
     else:
         show_costs(costs)
     raise typer.Exit(ExitCode.THRESHOLD if any(cost.figures is None for cost in costs) else ExitCode.FINE)
+
+
+def costs_of_demonstration(accelerator: str) -> "list[ModeCost]":
+    """Measure what each mode costs a guest that only computes."""
+    from stealtime.hosts.mode_costs import ways_of
+    from stealtime.hosts.rehearsing import demonstrated, rehearse
+
+    _tell("what each mode costs a guest that only computes:")
+    ways = ways_of(("no-net", "net"), _intervals_ns(_INTERVALS))
+    return rehearse(demonstrated(accelerator), ways, (duration_of("--for", _FOR) or 0) / 1e9, _tell)
+
+
+def _tell(text: str) -> None:
+    from stealtime.cli.output import message_console
+
+    message_console().print(text, markup=False, soft_wrap=True)
 
 
 def show_costs(costs: "Sequence[ModeCost]") -> None:

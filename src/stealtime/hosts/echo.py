@@ -6,6 +6,7 @@ due, answered or not, and its time counts from then: a stall counts for all that
 
 import contextlib
 import json
+import math
 import os
 import select
 import socket
@@ -13,8 +14,6 @@ import struct
 import sys
 import time
 from collections.abc import Sequence
-
-import numpy as np
 
 from stealtime.hosts.client import Client, finished_at
 from stealtime.vocabulary.errors import StealtimeError
@@ -57,9 +56,10 @@ def round_trips(client: Client, address: str, count: int, interval_ns: int) -> l
 
 
 def percentile_ns(trips: Sequence[int | None], percent: float) -> int | None:
-    """Give the nearest rank among those that were answered; None where none was."""
-    answered = [trip for trip in trips if trip is not None]
-    return int(np.percentile(answered, percent, method="inverted_cdf")) if answered else None
+    """Give the nearest rank among all requests; None where that one was not answered, which is later than any."""
+    ranked = sorted(math.inf if trip is None else trip for trip in trips)
+    found = ranked[max(0, math.ceil(len(ranked) * percent / 100) - 1)]
+    return None if math.isinf(found) else int(found)
 
 
 def request(identifier: int, number: int) -> bytes:

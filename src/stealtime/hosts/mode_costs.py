@@ -16,7 +16,7 @@ from stealtime.hosts.checkpoints import Checkpoints, checkpoints_of, within
 from stealtime.hosts.client import Client
 from stealtime.hosts.counting import verified
 from stealtime.hosts.echo import percentile_ns, round_trips
-from stealtime.hosts.guest import Guest, ProtectionLostError
+from stealtime.hosts.guest import Guest
 from stealtime.hosts.host import CpuTimes
 from stealtime.hosts.namespace_testbed import NamespaceTestbed
 from stealtime.hosts.waiting import poll
@@ -26,8 +26,6 @@ from stealtime.vocabulary.errors import StealtimeError
 
 REQUEST_EVERY_NS = 19_300_000
 """Some 52 a second. Crooked, or each would come at one of a few places between two checkpoints."""
-DEMONSTRATED_INTERVALS_NS = (5_000_000, 25_000_000, 100_000_000)
-DEMONSTRATED_S = 5.0
 _PROTECTED_WITHIN_S = 90.0
 _ANSWERS_WITHIN_S = 90.0
 _SETTLES_S = 1.0
@@ -148,22 +146,22 @@ class Rehearsal:
     def _requests(self) -> int:
         return math.ceil(self.duration_s * 1e9 / REQUEST_EVERY_NS)
 
-    def measure(self, ways: Sequence[Way], tell: Callable[[str], None]) -> Iterator[ModeCost]:
-        """Give what each way costs as soon as that is known.
+    def measure(self, ways: Sequence[Way], tell: Callable[[str], None]) -> list[ModeCost]:
+        """Give what each way costs.
 
         Raises:
-            StealtimeError: The guest does not even run unprotected, or the load is none.
+            StealtimeError: Not even the first one can be measured.
         """
+        costs = []
         for number, way in enumerate(ways):
             tell(f"{number + 1} of {len(ways)}: {way.mode}, checkpoints: {way.checkpoint_words()}")
             try:
-                yield ModeCost(way, self._measure(number, way))
-            except ProtectionLostError as error:
-                yield ModeCost(way, None, str(error))
+                costs.append(ModeCost(way, self._measure(number, way)))
             except StealtimeError as error:
-                if way.mode == "off" or isinstance(error, LoadError):
+                if not costs:
                     raise
-                yield ModeCost(way, None, str(error))
+                costs.append(ModeCost(way, None, str(error)))
+        return costs
 
     def _measure(self, number: int, way: Way) -> Figures:
         machine = {key: value for key, value in self.machine.items() if key != "bypass" or way.mode == "net+bypass"}
@@ -196,10 +194,6 @@ class Rehearsal:
         )
 
 
-class LoadError(StealtimeError):
-    """The load does not run, whatever the guest does."""
-
-
 def _await_answer(guest: Guest, client: Client, address: str) -> None:
     def first() -> bool:
         return any(trip is not None for trip in round_trips(client, address, 3, 200_000_000))
@@ -221,7 +215,7 @@ def _beside(client: Client, load: str | None, address: str) -> Iterator[Callable
 
     def check() -> None:
         if running.poll() is not None:
-            raise LoadError(
+            raise StealtimeError(
                 f"the load {load!r} ended before the measurement did, with exit code {running.returncode}",
                 hint="have it go on for some seconds longer than --for; it is ended with each way",
             )

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SCHEMA_VERSION = 1
+_STOPPED_LEAST = 0.9
+"""Of the standstill: both are measured once, and pauses are counted over a slightly other time."""
+_UNPROTECTED_LEAST = 2
+"""Measurements without protection: what differs between them is not the doing of protection."""
 _NUMBERS = ("answer", "99 %", "stopped", "slower", "CPU", "standby", "shipped/s")
 
 
@@ -57,10 +61,12 @@ def costs_remarks(costs: Sequence[ModeCost], cpus: int) -> list[str]:
         f"client share the {cpus} CPUs of this machine, and the link between the hosts is within it: hosts of your own "
         "differ"
     )
-    if _unprotected_pages_per_s(costs):
+    if len(speeds := _unprotected_pages_per_s(costs)) == 1:
+        lines.append("slower is not judged: the unprotected guest was measured once")
+    elif speeds:
         lines.append(
-            f"unprotected the guest did its work {percent(_apart_share(costs))} faster one time than the other: less "
-            "than that is not told apart"
+            f"unprotected the guest did its work {percent(_apart_share(costs))} faster one time than the other: slower "
+            "is not judged where it is less than that, or less than the guest stood still"
         )
     if any(cost.way.mode == "net+bypass" for cost in costs):
         lines.append("in net+bypass echo requests are held, too: only the flows of its rules leave at once")
@@ -110,6 +116,17 @@ def _slower_share(cost: ModeCost, costs: Sequence[ModeCost]) -> float | None:
     return 1 - figures.pages_per_s / fmean(unprotected)
 
 
+def _is_told(cost: ModeCost, costs: Sequence[ModeCost]) -> bool:
+    """Tell whether how much slower a guest was can be told: by more than the unprotected one differs from itself.
+
+    And by no less than it stood still: then the unprotected guest did its work under other circumstances.
+    """
+    slower, stopped = _slower_share(cost, costs), cost.figures and cost.figures.stopped_share
+    if slower is None or len(_unprotected_pages_per_s(costs)) < _UNPROTECTED_LEAST:
+        return False
+    return slower > max(_apart_share(costs), _STOPPED_LEAST * (stopped or 0.0))
+
+
 def _figures(cost: ModeCost, figures: Figures, costs: Sequence[ModeCost]) -> dict[str, Any]:
     return {
         "elapsed_ns": figures.elapsed_ns,
@@ -119,6 +136,7 @@ def _figures(cost: ModeCost, figures: Figures, costs: Sequence[ModeCost]) -> dic
         "round_trip_p99_ns": figures.round_trip_ns(99),
         "stopped_share": figures.stopped_share,
         "slower_share": _slower_share(cost, costs),
+        "slower_is_judged": _is_told(cost, costs),
         "guest_cpus": figures.cpu.server_ns / figures.elapsed_ns,
         "primary_cpus": figures.primary_cpus,
         "standby_cpus": figures.standby_cpus,
@@ -131,12 +149,12 @@ def _cells(cost: ModeCost, costs: Sequence[ModeCost]) -> list[str]:
     figures = cost.figures
     if figures is None:
         return ["not measured"]
-    slower, apart, shipped = _slower_share(cost, costs), _apart_share(costs), figures.shipped_bytes_per_s
+    slower, shipped = _slower_share(cost, costs), figures.shipped_bytes_per_s
     return [
         duration(figures.round_trip_ns(50), 3),
         duration(figures.round_trip_ns(99), 3),
         ABSENT if figures.stopped_share is None else percent(figures.stopped_share),
-        ABSENT if slower is None else percent(slower) if slower > apart else f"< {percent(apart)}",
+        ABSENT if slower is None else percent(slower) if _is_told(cost, costs) else "not judged",
         percent(figures.primary_cpus),
         ABSENT if cost.way.mode == "off" else percent(figures.standby_cpus),
         ABSENT if shipped is None else approximate_size(round(shipped)),

@@ -49,7 +49,11 @@ def own_interface(vm: VmFile, address: str | None) -> ipaddress.IPv4Interface | 
     Raises:
         UsageError: It is none, or nobody says it of a guest that configures its own.
     """
-    if vm.program is not None and address is None:
+    if vm.program is not None:
+        if address is not None:
+            raise UsageError(
+                f"--address {address}: the program {vm.program!r} has none of its own", hint="leave it out"
+            )
         return None
     told = address or vm.network.address
     if told is None:
@@ -99,7 +103,7 @@ def rehearse(
         testbed = NamespaceTestbed(laboratory, accelerator=vm.accelerator)
         answers_at = None if interface is None else str(interface.ip)
         rehearsal = Rehearsal(testbed, machine, vm.name, answers_at, duration_s, load)
-        return list(rehearsal.measure(ways, tell))
+        return rehearsal.measure(ways, tell)
 
 
 def _bring_client_to(interface: ipaddress.IPv4Interface, laboratory: Laboratory) -> None:

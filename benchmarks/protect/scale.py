@@ -5,8 +5,7 @@ Guests of several sizes boot one after the other, each writes pages of 64 MiB of
 
     base + cost of a page x pages of the epoch + cost of a GiB x size of the guest
 
-A slope is followed by how far it moves when any one guest is left out. The search reads what the kernel notes of each
-page (userfaultfd) or of the whole memory (soft-dirty, our own copy); so only its slope by size tells how it scales.
+A slope is followed by how far it moves when any one guest is left out.
 """
 
 import time

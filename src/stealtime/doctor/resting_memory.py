@@ -15,8 +15,8 @@ REST_S = 0.5
 STALLED_NS = 50_000
 """A touch of a mapped page takes 0.1 us, with the clock."""
 TAKEN_BACK_SHARE = 0.01
-"""Where memory was taken back, 6 % of the pages were gone after half a second, and 18 % after one; elsewhere an
-interrupt or two meets a touch."""
+"""Where memory was taken back, 2 to 8 % of the pages were gone after half a second; elsewhere an interrupt or two meets
+a touch."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,9 @@ set -euo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"
 
+# Without it the tests that need it are skipped, and say so.
+tools/otava.sh || true
+
 memory=/dev/shm
 if [[ -w $memory && $(stat --file-system --format=%T $memory) == tmpfs ]]; then
     export PYTEST_DEBUG_TEMPROOT=$memory

@@ -2,8 +2,8 @@
 
 A block server delays each request by a known time; a hog takes the CPU of the virtual CPU. Of the delay at least 95 %
 must land where it belongs. What follows a wait of milliseconds takes longer than what follows none, wherever the wait
-was: caches are cold then. So a wait is held against a shorter one, not against none. The host of a virtual machine takes
-what it likes, and does not say so: what breaks this rule is measured again with its ring (``tools/rings.sh``).
+was: caches are cold then. So a wait is held against a shorter one, not against none. The host of a virtual machine
+takes what it likes, and does not say so: what breaks this rule is measured again with its ring (``tools/rings.sh``).
 """
 
 import subprocess
@@ -146,7 +146,9 @@ async def test_a_hog_on_the_virtual_cpus_cpu_is_pending_or_preempted_and_nothing
         text = f"hog of {on_ns / 1e6:.0f} ms: {hit.sum()} of {len(hit)} requests were hit, {by_chance.sum()} without it"
         assert hit.mean() >= HIT_FACTOR_MIN * max(by_chance.mean(), 1 / len(hit)), text
         late_ns = {part: float(np.median(values[hit])) - usual[part] for part, values in ways.parts_ns.items()}
-        text = f"{text}, which took longer: {', '.join(f'{part} {late / 1e3:.0f} us' for part, late in late_ns.items())}"
+        text = (
+            f"{text}, which took longer: {', '.join(f'{part} {late / 1e3:.0f} us' for part, late in late_ns.items())}"
+        )
         elsewhere = {part: late for part, late in late_ns.items() if part not in TAKEN_BY_THE_HOST}
         assert max(elsewhere.values()) <= ELSEWHERE_SHARE_MAX * on_ns, text
         # A request is hit while its virtual CPU waits for an interrupt, or while it does something else for it.

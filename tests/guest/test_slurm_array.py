@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,33 +20,56 @@ CAMPAIGN = ("quick", "-P", "native", "-D", "300ms", "-n", "2", "-a", str(traced_
 NODES = ("n1", "n2")
 
 
-def test_an_array_of_three_measures_the_whole_on_two_nodes(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     assert shutil.which("slurmd")
     healthy = Path("/bin/true")
-    with slurm(tmp_path / "slurm", healthy, every_s=3600, nodes=NODES) as cluster:
-        runs = tmp_path / "runs"
-        array(cluster, tmp_path, runs, "--array=1-3", *CAMPAIGN)
-        logs = "".join(path.read_text() for path in tmp_path.glob("stealtime-*.log"))
-        found = sorted(runs.iterdir())
-        assert len(found) == 3, logs
-        manifests = [json.loads((run / "manifest.json").read_text()) for run in found]
-        assert sorted(one["spread"]["index"] for one in manifests) == [1, 2, 3], logs
-        assert {one["spread"]["count"] for one in manifests} == {3}
-        assert {one["identity"]["name"] for one in manifests} == set(NODES), "both nodes have measured"
-        exclusivity = [one["hosts"]["local"]["exclusivity"] for one in manifests]
-        assert all("exclusive" in json.dumps(one) for one in exclusivity), exclusivity
-        whole = subprocess.run(
-            [*stealtime(), "merge", *map(str, found), "-o", str(tmp_path / "merged")],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert whole.returncode in (0, 4), whole
-        assert "missing" not in whole.stderr, whole.stderr
-        planned = {cell["probe"] for one in manifests for cell in one["planned"]}
-        merged = json.loads((tmp_path / "merged/manifest.json").read_text())
-        assert {cell["probe"] for cell in merged["planned"]} == planned
-        assert len(list((tmp_path / "merged/cells").iterdir())) == 2 * len(merged["planned"])
+    with slurm(tmp_path_factory.mktemp("slurm") / "cluster", healthy, every_s=3600, nodes=NODES) as one:
+        yield one
+
+
+def test_an_array_of_three_measures_the_whole_on_two_nodes(cluster: Slurm, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    array(cluster, tmp_path, runs, "--array=1-3", *CAMPAIGN)
+    logs = "".join(path.read_text() for path in tmp_path.glob("stealtime-*.log"))
+    found = sorted(runs.iterdir())
+    assert len(found) == 3, logs
+    manifests = [json.loads((run / "manifest.json").read_text()) for run in found]
+    assert sorted(one["spread"]["index"] for one in manifests) == [1, 2, 3], logs
+    assert {one["spread"]["count"] for one in manifests} == {3}
+    assert {one["identity"]["name"] for one in manifests} == set(NODES), "both nodes have measured"
+    exclusivity = [one["hosts"]["local"]["exclusivity"] for one in manifests]
+    assert exclusivity == [{"value": "Slurm, exclusive"}] * 3
+    whole = subprocess.run(
+        [*stealtime(), "merge", *map(str, found), "-o", str(tmp_path / "merged")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert whole.returncode in (0, 4), whole
+    assert "missing" not in whole.stderr, whole.stderr
+    planned = {cell["probe"] for one in manifests for cell in one["planned"]}
+    merged = json.loads((tmp_path / "merged/manifest.json").read_text())
+    assert {cell["probe"] for cell in merged["planned"]} == planned
+    assert len(list((tmp_path / "merged/cells").iterdir())) == 2 * len(merged["planned"])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--exclusive"], "Slurm, exclusive"),
+        ([], "Slurm, not exclusive (OverSubscribe=OK)"),
+        (["--oversubscribe"], "Slurm, not exclusive (OverSubscribe=YES)"),
+    ],
+)
+def test_what_a_job_was_given_is_told(cluster: Slurm, options: list[str], told: str) -> None:
+    script = (
+        "import os; from stealtime.lab.exclusivity import read_exclusivity; print(read_exclusivity(os.environ).value)"
+    )
+    command = ["srun", *options, sys.executable, "-c", script]
+    environment = {**cluster.environment, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == told
 
 
 def stealtime() -> list[str]:

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "rigs"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "rigs"))
 
 from simulated_fleet import SimulatedHost, values_of
 
 from stealtime.site.change_points import Series, find_changes, find_otava
 
+OTAVA = Path(__file__).parents[1] / ".tools/otava/bin/otava"
 RUNS = (8, 20, 60, 120)
 NOISE = (1, 4, 12, 30)
 REPETITIONS = 4
@@ -33,8 +33,7 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--series", type=int, default=1_000, help="of each kind")
     asked = options.parse_args()
-    own = ROOT / ".tools/otava/bin/otava"
-    program = find_otava(os.environ) or (str(own) if own.exists() else None)
+    program = find_otava(os.environ) or (str(OTAVA) if OTAVA.exists() else None)
     if program is None:
         sys.exit("Apache Otava is not installed: tools/otava.sh")
     trials = list(values_of([SimulatedHost("one")], 120, np.random.default_rng(11)))

@@ -120,14 +120,16 @@ def test_all_that_was_due_while_a_disk_stalled_waited_until_it_went_on(
     )
 
 
-def fio_median_us(file: Path, depth: int) -> float:
+def fio_reads(file: Path, depth: int) -> tuple[float, float]:
+    """Give the median in us, and how many were in flight."""
     argv = [
         "fio", "--name=peer", f"--filename={file}", "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=io_uring",
         f"--iodepth={depth}", "--time_based", "--runtime=500ms", f"--cpus_allowed={MEASURED_CPU}", "--norandommap",
         "--lat_percentiles=1", "--percentile_list=50", "--output-format=json",
     ]  # fmt: skip
-    document, _ = run(argv)
-    return float(document["jobs"][0]["read"]["lat_ns"]["percentile"]["50.000000"]) / 1e3
+    read = run(argv)[0]["jobs"][0]["read"]
+    in_flight = read["iops"] * read["lat_ns"]["mean"] / 1e9
+    return float(read["lat_ns"]["percentile"]["50.000000"]) / 1e3, in_flight
 
 
 @pytest.mark.truth
@@ -144,16 +146,22 @@ def test_the_median_of_a_file_is_that_of_fio(depth: int, tell: Callable[[str], N
         pairs = []
         for number in range(ROUNDS):
             # Which one is first alternates.
-            before = fio_median_us(path, depth) if number % 2 else None
-            ours_us = 1e3 * median_ms(run(ours)[0])
-            pairs.append((ours_us, before or fio_median_us(path, depth)))
+            before = fio_reads(path, depth) if number % 2 else None
+            document = run(ours)[0]
+            in_flight = document["requests_per_s"] * document["response"]["mean_ns"] / 1e9
+            pairs.append(((1e3 * median_ms(document), in_flight), before or fio_reads(path, depth)))
     finally:
         path.unlink(missing_ok=True)
-    ratios = sorted(ours / fio for ours, fio in pairs)
+    # Who hands a request over a little later has fewer in flight than the depth, and each of them waits for fewer
+    # others: by Little's law their number is the rate times the mean response.
+    for _, in_flight in (one for pair in pairs for one in pair):
+        assert 0.8 * depth <= in_flight <= 1.02 * depth, pairs
+    ratios = sorted(ours_us / mine / (fio_us / its) for (ours_us, mine), (fio_us, its) in pairs)
     low, high = (ratios[rank] for rank in RANKS)
+    told = [np.median([pair[side] for pair in pairs], axis=0) for side in (0, 1)]
     tell(
-        f"disk and fio in turn, depth {depth}: medians {np.median([one for one, _ in pairs]):.1f} and "
-        f"{np.median([one for _, one in pairs]):.1f} us, ratio {np.median(ratios):.3f} ({low:.3f} to {high:.3f}; "
+        f"disk and fio in turn, depth {depth}: medians {told[0][0]:.1f} and {told[1][0]:.1f} us with {told[0][1]:.1f} "
+        f"and {told[1][1]:.1f} in flight, ratio by request in flight {np.median(ratios):.3f} ({low:.3f} to {high:.3f}; "
         f"{ratios[0]:.3f} to {ratios[-1]:.3f} of single ones of {ROUNDS})"
     )
     assert is_the_same(low, high), ratios

@@ -13,7 +13,7 @@ all sides. In turn, over and over:
   where it arrived is booted anew;
 - *COLO*: the bare guest under QEMU's own checkpointing (capability ``x-colo``), the primary's time from ``STOP`` to
   ``RESUME``; where QEMU does not do it for long, it is printed how it ended, and the checkpoints that were done until
-  then; after a few tries it is left.
+  then; after a few tries it is left. `colo.py` has a QEMU that does it.
 """
 
 import time
@@ -185,7 +185,9 @@ def main() -> None:
     if yard.crashed:
         notes.append(f"{yard.crashed} of {migrations} guests crashed where QEMU had migrated them to (kernel panic)")
     if yard.colo_says:
-        notes.append("COLO does not run here; its target is held against QEMU's own migration. How it ended:")
+        notes.append(
+            "COLO does not run under this QEMU (but see colo.py), and ours is held against migration; it ended:"
+        )
         notes += [f"  {said}" for said in yard.colo_says]
     show("pause of a checkpoint", figures, notes, as_json=options.json)
 

@@ -8,7 +8,8 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +20,15 @@ from stealtime.lab.platforms.qemu_program import find_qemu
 from stealtime.protect.specification import MachineSpec
 
 _ANSWERS_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """Which QEMU, and what its guest's network card is plugged into."""
+
+    command: tuple[str, ...]
+    netdev: str = "hubport,hubid=0"
+    """Without its name, ``net0``; the default is nothing at all."""
 
 
 class MonitorError(Exception):
@@ -34,18 +44,27 @@ class BareQemu:
         name: Of the log.
         incoming: Wait there for a migration instead of booting.
         more: Further arguments.
+        emulator: Another QEMU than the one that members run.
     """
 
     def __init__(
-        self, machine: MachineSpec, folder: Path, name: str, incoming: str | None = None, more: Sequence[str] = ()
+        self,
+        machine: MachineSpec,
+        folder: Path,
+        name: str,
+        incoming: str | None = None,
+        more: Sequence[str] = (),
+        emulator: Emulator | None = None,
     ) -> None:
         self.name = name
+        self.emulator = emulator if emulator is not None else Emulator((find_qemu(),))
         self.log = folder / f"{name}.log"
         self.console = folder / f"{name}.console"
         if incoming is None:
             self.console.unlink(missing_ok=True)
         ours, qemus = socket.socketpair()
-        argv = [*_arguments(machine, qemus.fileno(), self.console), *more]
+        argv = [*self.emulator.command, *_arguments(machine, qemus.fileno(), self.console)]
+        argv += ["-netdev", f"{self.emulator.netdev},id=net0", *more]
         argv += ["-incoming", incoming] if incoming is not None else []
         with self.log.open("wb") as log:
             self.process = psutil.Popen(
@@ -113,9 +132,18 @@ class Monitor:
         Raises:
             MonitorError: QEMU refuses, does not answer in time, or is gone; its own words.
         """
+        named = {name.replace("_", "-"): value for name, value in arguments.items()}
+        return self.execute_plainly(command, named, within_s)
+
+    def execute_plainly(self, command: str, arguments: Mapping[str, Any], within_s: float = _ANSWERS_WITHIN_S) -> Any:
+        """Carry out a command whose arguments are named as QEMU names them.
+
+        Raises:
+            MonitorError: As of :meth:`execute`.
+        """
         request: dict[str, Any] = {"execute": command}
         if arguments:
-            request["arguments"] = {name.replace("_", "-"): value for name, value in arguments.items()}
+            request["arguments"] = dict(arguments)
         self._connection.sendall(json.dumps(request).encode() + b"\n")
         deadline = time.monotonic() + within_s
         while True:
@@ -197,19 +225,13 @@ def stops_us(events: Sequence[dict[str, Any]]) -> list[int]:
 
 def _arguments(machine: MachineSpec, monitor: int, console: Path) -> list[str]:
     return [
-        find_qemu(),
         *("-name", "debug-threads=on"),
         *("-nodefaults", "-no-user-config", "-display", "none", "-vga", "none"),
         *("-machine", f"{machine.machine},vmport=off", "-accel", machine.accelerator, "-cpu", machine.cpu),
         *("-smp", f"cpus={machine.vcpus}", "-m", f"size={machine.memory_bytes}B"),
         *("-chardev", f"file,id=console,append=on,path={console}", "-serial", "chardev:console"),
         *("-chardev", f"socket,id=qmp,fd={monitor}", "-mon", "chardev=qmp,mode=control"),
-        *(
-            "-netdev",
-            "hubport,id=net0,hubid=0",
-            "-device",
-            f"virtio-net-pci,id=nic0,netdev=net0,mac={machine.mac},romfile=",
-        ),
+        *("-device", f"virtio-net-pci,id=nic0,netdev=net0,mac={machine.mac},romfile="),
         *(("-global", "virtio-pci.disable-modern=on") if machine.virtio == "legacy" else ()),
         *(argument for device in machine.devices for argument in ("-device", device)),
         *("-kernel", str(machine.kernel.path), "-initrd", str(machine.initramfs.path)),

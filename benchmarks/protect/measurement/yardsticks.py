@@ -115,7 +115,7 @@ def migrate(
         MonitorError: QEMU did not do it.
     """
     path = Path(tempfile.mkdtemp(dir=folder)) / "s"
-    target = BareQemu(machine, folder, source.name, incoming=f"unix:{path}")
+    target = BareQemu(machine, folder, source.name, incoming=f"unix:{path}", emulator=source.emulator)
     try:
         source.monitor.events.clear()
         if parameters:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,9 @@ from two_hosts import await_that
 
 from stealtime.hosts import network
 from stealtime.hosts.laboratory import GUEST_ADDRESS
+from stealtime.lab.image.kernel import find_kernel
 from stealtime.lab.platforms.process import run_mark
+from stealtime.protect.machine import pack_agent
 from stealtime.protect.state import State
 from stealtime.schemas import DOCUMENTS
 
@@ -168,3 +171,19 @@ def test_a_load_that_ends_early_is_no_load(state: State, tmp_path: Path) -> None
     assert progress == "1 of 4: off, checkpoints: none"
     assert error == "error: the load 'sleep 1' ended before the measurement did, with exit code 0"
     assert hint.startswith("hint: have it go on")
+
+
+@pytest.mark.truth
+def test_a_plan_boots_images_from_anywhere_in_a_network_of_the_guests_own(state: State, tmp_path: Path) -> None:
+    shutil.copy(pack_agent(find_kernel("cloud")).path, tmp_path / "own.cpio")
+    vm = tmp_path / "VM.toml"
+    vm.write_text(
+        'name = "own"\ninitramfs = "own.cpio"\n'
+        'kernel_arguments = "stealtime.address=192.168.55.2/24 stealtime.run=counter,tcp=7000,udp=7000"\n'
+    )
+    given = ("--interval", "100ms", "--for", "1s", "--address", "192.168.55.2/24", "--json")
+    done = protect(state, "plan", str(vm), *given)
+    assert done.returncode == 0, done.stderr
+    figures = [(way["mode"], way["figures"]) for way in json.loads(done.stdout)["ways"]]
+    assert [mode for mode, _ in figures] == ["off", "no-net", "net", "off"]
+    assert all(one["unanswered"] == 0 for _, one in figures), figures

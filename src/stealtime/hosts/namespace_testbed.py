@@ -6,7 +6,7 @@ hosts is TCP with mutual TLS over a veth pair.
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ class NamespaceTestbed:
         register: Decides who may be active; None: one in a folder.
         allow_faults: Whether members may be told to break themselves.
         accelerator: QEMU's, of guests that name no other.
+        images: Folders that machines may boot from on all hosts, beside those of every host.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class NamespaceTestbed:
         register: Register | None = None,
         allow_faults: bool = False,
         accelerator: str = "tcg",
+        images: Sequence[Path] = (),
     ) -> None:
         self.laboratory = laboratory
+        self.images = tuple(images)
         self.client = LaboratoryClient(laboratory)
         self.waiting = Waiting(self.client, self.log_tail)
         self.accelerator = accelerator
@@ -93,7 +96,12 @@ class NamespaceTestbed:
     def tell(self, name: str, **daemon: Any) -> None:
         """Write what the daemon of a host is told when it is started next."""
         told = HostFile(
-            name=name, bridge=GUEST_BRIDGE, register_=self.register, allow_faults=self.allow_faults, **daemon
+            name=name,
+            bridge=GUEST_BRIDGE,
+            register_=self.register,
+            allow_faults=self.allow_faults,
+            images=list(self.images),
+            **daemon,
         )
         write_document(self.state.host(name).config, host_spec(told, self.state))
         self._share_turns(name)

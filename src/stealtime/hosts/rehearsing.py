@@ -9,6 +9,7 @@ from stealtime.hosts.counting import COMPUTER
 from stealtime.hosts.laboratory import CLIENT, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
 from stealtime.hosts.mode_costs import ModeCost, Rehearsal, Way
 from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
+from stealtime.protect.machine import resolve_machine
 from stealtime.protect.vm_file import VmFile
 from stealtime.vocabulary.errors import UsageError
 
@@ -95,12 +96,13 @@ def rehearse(
     Raises:
         StealtimeError: It cannot be measured: no root, a program is missing, the guest does not come up.
     """
-    machine = machine_of(vm)
+    machine, spec = machine_of(vm), resolve_machine(vm)
+    images = sorted({spec.kernel.path.parent, spec.initramfs.path.parent})
     with Laboratory(HOSTS) as laboratory:
         if interface is not None:
             machine["network"] = {"bridge": GUEST_BRIDGE, "mac": vm.mac}
             _bring_client_to(interface, laboratory)
-        testbed = NamespaceTestbed(laboratory, accelerator=vm.accelerator)
+        testbed = NamespaceTestbed(laboratory, accelerator=vm.accelerator, images=images)
         answers_at = None if interface is None else str(interface.ip)
         rehearsal = Rehearsal(testbed, machine, vm.name, answers_at, duration_s, load)
         return rehearsal.measure(ways, tell)

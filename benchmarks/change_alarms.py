@@ -7,7 +7,6 @@ the recorded one, what a trial is off the median is raised to a power. Apache Ot
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -17,11 +16,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "rigs"))
 
+from installed_otava import installed_otava
 from simulated_fleet import SimulatedHost, values_of
 
-from stealtime.site.change_points import Series, find_changes, find_otava
+from stealtime.site.change_points import Series, find_changes
 
-OTAVA = Path(__file__).parents[1] / ".tools/otava/bin/otava"
 RUNS = (8, 20, 60, 120)
 NOISE = (1, 4, 12, 30)
 REPETITIONS = 4
@@ -33,7 +32,7 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--series", type=int, default=1_000, help="of each kind")
     asked = options.parse_args()
-    program = find_otava(os.environ) or (str(OTAVA) if OTAVA.exists() else None)
+    program = installed_otava()
     if program is None:
         sys.exit("Apache Otava is not installed: tools/otava.sh")
     trials = list(values_of([SimulatedHost("one")], 120, np.random.default_rng(11)))

@@ -22,11 +22,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import groupby
-from math import isnan
 from pathlib import Path
 from statistics import median
 
-from measurement.bare import BareQemu, Emulator, MonitorError
+from measurement.bare import SETTLES_S, Emulator, MonitorError, boot_counter
 from measurement.colo import ColoError, Outlived, Way, colo, crashes, outlive
 from measurement.hosts import Guest, NamespaceTestbed
 from measurement.newer_qemu import NewerQemu, newer_qemu
@@ -46,8 +45,6 @@ _MIGRATION = "migration"
 _ON_DEMAND = "ours, on demand from 5 ms on"
 _NODE = "cards"
 _INTERVAL_MS = 100
-_SETTLES_S = 1.0
-_BOOTS_WITHIN_S = 120.0
 OF_COLO = 0.2
 COMPARED = "COLO, compared"
 
@@ -74,21 +71,11 @@ class Bare:
         self.checkpoints = dict.fromkeys(self.ways, 0)
         self.trips: dict[str, list[int | None]] = {name: [] for name in (_ALONE, *self.ways)}
         """Round trips in ns."""
-        self.qemu = self._boot()
-
-    def _boot(self) -> BareQemu:
-        qemu = BareQemu(self._machine, self._folder, "bare", emulator=self._emulator)
-        try:
-            qemu.await_console("the counter answers", _BOOTS_WITHIN_S)
-        except MonitorError:
-            qemu.end()
-            raise
-        time.sleep(_SETTLES_S)
-        return qemu
+        self.qemu = boot_counter(self._machine, self._folder, self._emulator)
 
     def _boot_anew(self) -> None:
         self.qemu.end()
-        self.qemu = self._boot()
+        self.qemu = boot_counter(self._machine, self._folder, self._emulator)
 
     def colo_ms(self, name: str, seconds: float) -> float | None:
         """Checkpoint the guest for a while."""
@@ -110,7 +97,7 @@ class Bare:
         """Migrate a guest without a network; none any more when it has crashed."""
         self.qemu.end()
         self._emulator = replace(self._emulator, netdev=Emulator.netdev)
-        self.qemu = self._boot()
+        self.qemu = boot_counter(self._machine, self._folder, self._emulator)
         done: list[Migration] = []
         for _ in range(times):
             try:
@@ -118,7 +105,7 @@ class Bare:
             except MonitorError as error:
                 self.ended[_MIGRATION].append(str(error))
                 break
-            time.sleep(_SETTLES_S)
+            time.sleep(SETTLES_S)
             if crashes(self.qemu):
                 self.ended[_MIGRATION] += crashes(self.qemu)
                 break
@@ -152,7 +139,7 @@ def main() -> None:
     except StealtimeError as error:
         sys.exit(f"not measured, because {error.message}")
     program = ["tcp=7000", "udp=7000", "memory=32MiB", "dirty=178/10ms"]
-    sides: dict[str, list[float]] = {}
+    measured: list[dict[str, float]] = []
     pages: list[float] = []
     count = round(options.seconds * 1e9 / ASKED_EACH_NS)
     trips: dict[str, list[int | None]] = {"ours": [], _ON_DEMAND: []}
@@ -173,12 +160,9 @@ def main() -> None:
             trips["ours"] += round_trips(testbed.client, guest.ip_address, count, ASKED_EACH_NS)
             pages += values(rows, "pages")
             bare.alone(options.seconds)
-            turn = {
-                "ours": median(values(rows, "pause_ns")) / 1e6,
-                **{name: bare.colo_ms(name, options.seconds) for name in bare.ways},
-            }
-            for side, value_ms in turn.items():
-                sides.setdefault(side, []).append(float("nan") if value_ms is None else value_ms)
+            theirs = {name: bare.colo_ms(name, options.seconds) for name in bare.ways}
+            worked = {name: value_ms for name, value_ms in theirs.items() if value_ms is not None}
+            measured.append({"ours": median(values(rows, "pause_ns")) / 1e6, **worked})
         guest.stop()
         on_demand.start()
         on_demand.await_ready()
@@ -191,17 +175,16 @@ def main() -> None:
         migrations = bare.migrate(2 * turns)
     figures = [
         Figure("dirty pages of an epoch", "", pages),
-        *(Figure(side, "ms", _there(values_ms)) for side, values_ms in sides.items()),
+        *(Figure(side, "ms", [turn[side] for turn in measured if side in turn]) for side in ("ours", *bare.ways)),
         *(Figure(f"{name}: pages of a checkpoint", "", bare.pages[name]) for name in bare.ways),
         *(
             Figure(
-                f"ratio of ours to {side}",
+                f"ratio of ours to {name}",
                 "",
-                _there([ours / theirs for ours, theirs in zip(sides["ours"], values_ms, strict=True)]),
-                at_most=OF_COLO if side in bare.ways else None,
+                [turn["ours"] / turn[name] for turn in measured if name in turn],
+                at_most=OF_COLO,
             )
-            for side, values_ms in sides.items()
-            if side != "ours"
+            for name in bare.ways
         ),
         *(
             Figure(f"{name}: round trip, {percent} %", "ms", [trip_ns / 1e6])
@@ -211,7 +194,7 @@ def main() -> None:
         ),
         Figure("from the kill to taken over", "ms", [one.took_ms for one in outlived]),
         Figure("migration: downtime", "ms", [one.downtime_ms for one in migrations]),
-        Figure("longest without an answer", "ms", [_longest_silence_ms(one.trips_ns) for one in outlived]),
+        Figure("longest wait for an answer around it", "ms", [_longest_wait_ms(one.trips_ns) for one in outlived]),
     ]
     notes = [
         f"{turns} turns of {options.seconds:g} s a side, one value a turn",
@@ -229,18 +212,13 @@ def main() -> None:
     show("COLO beside us", figures, notes, as_json=options.json)
 
 
-def _longest_silence_ms(trips_ns: Sequence[int | None]) -> float:
-    """Give the longest time in which no request that was due then was answered."""
+def _longest_wait_ms(trips_ns: Sequence[int | None]) -> float:
+    """Give the longest round trip, or the longest time whose requests were never answered."""
     silent = max(
         (len(list(own)) for is_silent, own in groupby(one is None for one in trips_ns) if is_silent), default=0
     )
     late_ns = max((one for one in trips_ns if one is not None), default=0)
     return max(silent * ASKED_EACH_NS, late_ns) / 1e6
-
-
-def _there(found: list[float]) -> list[float]:
-    """Leave out where a side did not work."""
-    return [one for one in found if not isnan(one)]
 
 
 if __name__ == "__main__":

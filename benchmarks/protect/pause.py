@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-from measurement.bare import BareQemu, MonitorError
+from measurement.bare import SETTLES_S, boot_counter
 from measurement.colo import ColoError, colo, crashes
 from measurement.hosts import Guest, NamespaceTestbed
 from measurement.rows import PAUSE_PARTS, parts_ns, quantile, values
@@ -33,8 +33,6 @@ from stealtime.protect.session import make_spec
 from stealtime.protect.specification import MachineSpec
 
 _INTERVAL_S = 0.1
-_SETTLES_S = 1.0
-_BOOTS_WITHIN_S = 120.0
 
 _MIGRATIONS: dict[str, dict[str, int]] = {
     "migration": {},
@@ -64,17 +62,7 @@ class Yard:
         self.migrations: dict[str, list[Migration]] = {name: [] for name in _MIGRATIONS}
         self.crashed = 0
         """How many guests crashed where they were migrated to."""
-        self.qemu = self._boot()
-
-    def _boot(self) -> BareQemu:
-        qemu = BareQemu(self._machine, self._folder, "bare")
-        try:
-            qemu.await_console("the counter answers", _BOOTS_WITHIN_S)
-        except MonitorError:
-            qemu.end()
-            raise
-        time.sleep(_SETTLES_S)
-        return qemu
+        self.qemu = boot_counter(self._machine, self._folder)
 
     def least_ms(self, memory: Memory, pages: int, count: int) -> float:
         """Copy so many pages of this memory, and stop and continue the bare guest, as often as this."""
@@ -93,7 +81,7 @@ class Yard:
         """Migrate the guest; if it crashes after that, another one is booted."""
         migration, self.qemu = migrate(self.qemu, self._machine, self._folder, _MIGRATIONS[name])
         self.migrations[name].append(migration)
-        time.sleep(_SETTLES_S)
+        time.sleep(SETTLES_S)
         if crashes(self.qemu):
             self.crashed += 1
             self._boot_anew()
@@ -116,7 +104,7 @@ class Yard:
 
     def _boot_anew(self) -> None:
         self.qemu.end()
-        self.qemu = self._boot()
+        self.qemu = boot_counter(self._machine, self._folder)
 
 
 def main() -> None:

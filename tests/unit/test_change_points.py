@@ -1,20 +1,18 @@
 """Changes from run to run: a shift is found within three runs, and 1,000 quiet series raise at most one alarm."""
 
-import os
 import sys
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+from installed_otava import installed_otava
 from simulated_fleet import SimulatedHost, values_of
 
-from stealtime.site.change_points import Known, Series, find_changes, find_otava, read_known
+from stealtime.site.change_points import Known, Series, find_changes, read_known
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
-OWN = Path(__file__).parents[2] / ".tools/otava/bin/otava"
-"""``tools/otava.sh`` puts it there."""
-OTAVA = find_otava(os.environ) or (str(OWN) if OWN.exists() else "")
+OTAVA = installed_otava() or ""
 needs_otava = pytest.mark.skipif(not OTAVA, reason="Apache Otava is not installed")
 RUNS = 20
 REPETITIONS = 4

@@ -20,6 +20,8 @@ from stealtime.lab.platforms.qemu_program import find_qemu
 from stealtime.protect.specification import MachineSpec
 
 _ANSWERS_WITHIN_S = 10.0
+_BOOTS_WITHIN_S = 120.0
+SETTLES_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,22 @@ class BareQemu:
         ]
         ended = "" if self.process.poll() is None else f"ended with {self.process.returncode}"
         return "\n".join([*(line for part in said for line in part), *([ended] if ended else [])])
+
+
+def boot_counter(machine: MachineSpec, folder: Path, emulator: Emulator | None = None) -> BareQemu:
+    """Boot the guest that counts, and wait until it answers and has come to rest.
+
+    Raises:
+        MonitorError: It does not come up.
+    """
+    qemu = BareQemu(machine, folder, "bare", emulator=emulator)
+    try:
+        qemu.await_console("the counter answers", _BOOTS_WITHIN_S)
+    except MonitorError:
+        qemu.end()
+        raise
+    time.sleep(SETTLES_S)
+    return qemu
 
 
 class Monitor:

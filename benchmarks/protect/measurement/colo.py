@@ -22,7 +22,7 @@ from pathlib import Path
 from stealtime.protect.specification import MachineSpec
 
 from .bare import BareQemu, Emulator, MonitorError, stops_us
-from .comparing import compare, let_go, part
+from .comparing import compare, let_go, stop_comparing
 from .yardsticks import NO_LIMIT_BYTES_PER_S, await_migration
 
 _FLUSHED = re.compile(r"colo_flush_ram_cache_begin dirty_pages (\d+)")
@@ -103,7 +103,7 @@ def colo(primary: BareQemu, machine: MachineSpec, folder: Path, seconds: float, 
         pages = [int(count) for count in _FLUSHED.findall(secondary.log.read_text("utf-8", "replace"))]
         _end(primary, way)
         if way.is_compared:
-            part(primary)
+            stop_comparing(primary)
     # The first one takes over all of the first copy.
     return Colo(tuple(us / 1e3 for us in stood_us), tuple(pages[1:]), tuple(trips))
 

@@ -52,7 +52,7 @@ def let_go(secondary: BareQemu) -> None:
         secondary.monitor.execute("object-del", id=name)
 
 
-def part(primary: BareQemu) -> None:
+def stop_comparing(primary: BareQemu) -> None:
     """Take the filters of a primary away."""
     for name in ("comp0", "comparing", "redire1", "redire0", "m0"):
         primary.monitor.execute("object-del", id=name)

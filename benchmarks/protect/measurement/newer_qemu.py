@@ -4,6 +4,7 @@ The mirror that this host has its packages from has the other suites, too.
 """
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,7 +69,11 @@ def _fetch(cache: Path, tree: Path) -> None:
     settings.write_text(_SETTINGS.format(folder=cache, suite=_SUITES[-1]))
     with _apt_of(settings):
         run_tool(["apt-get", "update"], f"the lists of {_WHAT} cannot be fetched", _HINT)
-        unpack_packages(resolve_packages(_PACKAGES, _WHAT), tree, _WHAT)
+        unpacked = cache / "unpacked"
+        shutil.rmtree(unpacked, ignore_errors=True)
+        unpack_packages(resolve_packages(_PACKAGES, _WHAT), unpacked, _WHAT)
+    # Whole, or not there.
+    unpacked.rename(tree)
 
 
 @contextmanager

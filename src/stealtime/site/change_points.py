@@ -207,8 +207,8 @@ def _points(one: Series, borders: Sequence[int]) -> Iterator[ChangePoint]:
     """
     values = np.array(one.values)
     p_most = P_MOST / max(1.0, len(values) / RUNS_OF_P) ** 3
-    ordered = sorted(borders)
-    for begin, index, end in zip([0, *ordered], ordered, [*ordered[1:], len(values)], strict=False):
+    ordered = [0, *sorted(borders), len(values)]
+    for begin, index, end in zip(ordered, ordered[1:], ordered[2:], strict=False):
         before, after = values[begin:index], values[index:end]
         if min(len(before), len(after)) < SIDE_MIN:
             continue

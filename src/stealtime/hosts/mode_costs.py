@@ -178,6 +178,10 @@ class Rehearsal:
                 from_ns, cpu = time.monotonic_ns(), self.testbed.cpu_times()
                 before = verified(guest) if counts else None
                 trips_ns = round_trips(client, address, self._requests, REQUEST_EVERY_NS)
+                if trips_ns[-1] is None and not _answers(client, address):
+                    raise StealtimeError(
+                        "the guest no longer answers: it died, or was ended", hint="see that nothing ends its QEMU"
+                    )
                 after = verified(guest) if counts else None
                 elapsed_ns, cpu = time.monotonic_ns() - from_ns, self.testbed.cpu_times().since(cpu)
                 check_load()
@@ -195,13 +199,14 @@ class Rehearsal:
 
 
 def _await_answer(guest: Guest, client: Client, address: str) -> None:
-    def first() -> bool:
-        return any(trip is not None for trip in round_trips(client, address, 3, 200_000_000))
-
-    if poll(first, _ANSWERS_WITHIN_S) is None:
+    if poll(lambda: _answers(client, address), _ANSWERS_WITHIN_S) is None:
         error = guest.waiting.failure(f"the guest does not answer echo requests (ICMP) to {address}")
         error.hint = "is that its address, and does its firewall let ping pass?"
         raise error
+
+
+def _answers(client: Client, address: str) -> bool:
+    return any(trip is not None for trip in round_trips(client, address, 3, 200_000_000))
 
 
 @contextmanager

@@ -134,7 +134,7 @@ def test_a_mark_of_byte_order_is_no_part_of_a_file(stealtime: Command, tmp_path:
         (("sched", "generate", "--law", "randfixedsum", "--total", "nan"), "--total: nan is not the utiliz", "0.8"),
         (("sched", "generate", "--law", "randfixedsum", "--total", "-1"), "--total: -1.0 is not the utiliz", "0.8"),
         (("sched", "generate", "--law", "light-unifrom"), "--law: 'light-unifrom' is unknown", "'light-uniform'"),
-        (("protect", "spec", "{disk}"), "disk = 'web.qcow2': a protected machine has no disk", "initramfs"),
+        (("protect", "spec", "{disk}"), "disk = 'web.qcow2': disks are tables here", "[[disks]]"),
         (("help", "foo"), "no such command 'foo'", "stealtime -h"),
         (("check", "nosuch"), "the target 'nosuch' is of no known kind", "libvirt:DOMAIN"),
         (("check", "--bar", "5"), "--bar: '5' is no bar", "100us, rhel-rt"),

@@ -38,6 +38,17 @@ def test_both_sides_have_the_same_limits() -> None:
 
 
 def test_what_travels_names_nothing_that_is_a_hosts_own() -> None:
-    own = {"qemu", "qemu_user", "host", "network", "register", "identity", "folder", "metrics", "allow_faults"}
+    own = {
+        "qemu",
+        "qemu_user",
+        "host",
+        "disk_images",
+        "network",
+        "register",
+        "identity",
+        "folder",
+        "metrics",
+        "allow_faults",
+    }
     # Of the address for Prometheus only the port.
     assert set(RUST["travels"]) - {"metrics_port"} == RUST["spec"]["properties"].keys() - own

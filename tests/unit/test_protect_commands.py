@@ -39,6 +39,7 @@ def resolve_without_images(vm: VmFile) -> MachineSpec:
         mac=vm.mac,
         virtio=vm.virtio,
         devices=tuple(vm.devices),
+        disks=(),
     )
 
 

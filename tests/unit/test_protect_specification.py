@@ -38,6 +38,7 @@ MACHINE = MachineSpec(
     mac="52:54:00:00:00:01",
     virtio="legacy",
     devices=("virtio-rng-pci",),
+    disks=(),
 )
 QEMU = Path("/usr/bin/qemu-system-x86_64")
 PLACE = MemberHost(

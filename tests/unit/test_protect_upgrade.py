@@ -153,6 +153,7 @@ def described(state: State, folder: Path) -> None:
         qemu=Path("/bin/true"),
         qemu_user=None,
         images=(),
+        disks=None,
         copies=2,
         metrics="127.0.0.1",
         allow_faults=False,

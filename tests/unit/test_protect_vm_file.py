@@ -102,7 +102,7 @@ def test_a_kernel_by_name_is_no_path() -> None:
         ("epochs_in_flight = 0\n", "epochs_in_flight = 0"),
         ('devices = ["vfio-pci,host=01:00.0"]\n', "a passed-through device"),
         ('devices = ["vhost-vsock-pci"]\n', "another process or the kernel"),
-        ('devices = ["virtio-blk-pci"]\n', "disks are not replicated"),
+        ('devices = ["virtio-blk-pci"]\n', "name them under"),
         ('devices = ["e1000"]\n', "exactly one network card"),
         ('devices = ["virtio-rng-pci-non-transitional"]\n', 'give virtio = "transitional"'),
         ('virtio = "1.0"\n', "virtio = '1.0'"),

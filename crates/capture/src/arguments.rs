@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::fd::RawFd;
 
 use crate::lent::path_of;
-use crate::machine::{Accelerator, MachineSpec, Virtio};
+use crate::machine::{Accelerator, DiskSpec, MachineSpec, Virtio};
 
 /// Whether the guest boots or waits for a state.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -23,13 +23,15 @@ impl Role {
 }
 
 /// The descriptors that QEMU inherits, by their numbers.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inherited {
     pub ram: RawFd,
     /// QMP: a connected stream socket.
     pub qmp: RawFd,
     /// The network: a connected stream socket; frames have a length of 4 bytes before them.
     pub netdev: RawFd,
+    /// NBD servers, one for each disk: connected stream sockets.
+    pub disks: Vec<RawFd>,
     /// The guest's serial console: a connected stream socket.
     pub console: RawFd,
     pub firmware: RawFd,
@@ -56,6 +58,9 @@ pub struct Inherited {
 /// - `clock=host`, which is also what QEMU does by itself: the guest's real-time clock goes on while the
 ///   guest is stopped, and goes by the wall clock of whichever host it runs on. A guest can keep its own
 ///   clock with it.
+/// - A disk is an export of this process, which has the image. What QEMU could not write it tells the guest, and does not
+///   stop it. The geometry is given, for which QEMU would else read the disk: a standby's may not have its content yet. A
+///   trial has a disk of the same size that holds nothing.
 /// - `panic=none`: a guest whose kernel panics does about it what it was told to (a dump, a reboot). By
 ///   itself QEMU would end, as if the guest had powered off.
 pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<OsString> {
@@ -100,6 +105,24 @@ pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<O
     add("-mon", "chardev=qmp,mode=control".into());
     add("-netdev", format!("stream,id=net0,server=off,addr.type=fd,addr.str={netdev}").into());
     add("-device", format!("virtio-net-pci,id=nic0,netdev=net0,mac={},romfile=", spec.mac).into());
+    for (disk, socket) in spec.disks.iter().zip(&inherited.disks) {
+        let node = disk_node(&disk.name);
+        let backend = if role == Role::Trial {
+            format!("driver=null-co,node-name={node},size={},read-zeroes=on", disk.bytes)
+        } else {
+            format!("driver=nbd,node-name={node},server.type=fd,server.str={socket},discard=unmap")
+        };
+        add("-blockdev", backend.into());
+        add(
+            "-device",
+            format!(
+                "virtio-blk-pci,drive={node},serial={},werror=report,rerror=report,cyls={},heads={HEADS},secs={SECTORS}",
+                disk.name,
+                cylinders(disk)
+            )
+            .into(),
+        );
+    }
     for device in &spec.devices {
         add("-device", device.into());
     }
@@ -113,6 +136,20 @@ pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<O
         list.extend(["-incoming", "defer"].map(OsString::from));
     }
     list
+}
+
+/// QEMU's name for the image of a disk.
+pub(crate) fn disk_node(name: &str) -> String {
+    format!("disk-{name}")
+}
+
+const HEADS: u64 = 16;
+const SECTORS: u64 = 63;
+/// What ATA has a word for; larger disks go by their size.
+const CYLINDERS_MAX: u64 = 16383;
+
+fn cylinders(disk: &DiskSpec) -> u64 {
+    (disk.bytes / (512 * HEADS * SECTORS)).clamp(1, CYLINDERS_MAX)
 }
 
 #[cfg(test)]
@@ -135,9 +172,18 @@ mod tests {
             mac: "52:54:00:00:00:01".into(),
             virtio: Virtio::Legacy,
             devices: vec!["virtio-rng-pci".into()],
+            disks: vec![DiskSpec { name: "root".into(), bytes: 1 << 30 }],
         };
-        let inherited =
-            Inherited { ram: 10, qmp: 11, netdev: 12, console: 13, firmware: 14, kernel: 15, initramfs: 16 };
+        let inherited = Inherited {
+            ram: 10,
+            qmp: 11,
+            netdev: 12,
+            disks: vec![17],
+            console: 13,
+            firmware: 14,
+            kernel: 15,
+            initramfs: 16,
+        };
         arguments(&spec, &inherited, role).into_iter().map(|argument| argument.into_string().unwrap()).collect()
     }
 
@@ -154,7 +200,10 @@ mod tests {
             -chardev socket,id=console,fd=13 -serial chardev:console \
             -chardev socket,id=qmp,fd=11 -mon chardev=qmp,mode=control \
             -netdev stream,id=net0,server=off,addr.type=fd,addr.str=12 \
-            -device virtio-net-pci,id=nic0,netdev=net0,mac=52:54:00:00:00:01,romfile= -device virtio-rng-pci \
+            -device virtio-net-pci,id=nic0,netdev=net0,mac=52:54:00:00:00:01,romfile= \
+            -blockdev driver=nbd,node-name=disk-root,server.type=fd,server.str=17,discard=unmap \
+            -device virtio-blk-pci,drive=disk-root,serial=root,werror=report,rerror=report,cyls=2080,heads=16,secs=63 \
+            -device virtio-rng-pci \
             -kernel /proc/self/fd/15 -initrd /proc/self/fd/16";
         let mut expected: Vec<&str> = expected.split_whitespace().collect();
         expected.extend(["-append", "console=ttyS0 quiet", "-nodefaults", "-no-user-config", "-S"]);
@@ -171,10 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_differs_from_a_standby_only_by_not_writing_its_memory() {
+    fn a_trial_differs_from_a_standby_only_by_writing_neither_memory_nor_disk() {
         let trial = given(Accelerator::Tcg, Role::Trial);
         let standby = given(Accelerator::Tcg, Role::Standby);
-        let expected: Vec<String> = standby.iter().map(|argument| argument.replace("share=on", "share=off")).collect();
+        let disk = "driver=nbd,node-name=disk-root,server.type=fd,server.str=17,discard=unmap";
+        let nothing = "driver=null-co,node-name=disk-root,size=1073741824,read-zeroes=on";
+        let change = |argument: &String| argument.replace("share=on", "share=off").replace(disk, nothing);
+        let expected: Vec<String> = standby.iter().map(change).collect();
         assert_ne!(trial, standby);
         assert_eq!(trial, expected);
     }

@@ -6,6 +6,8 @@
 
 use serde_json::{Value, json};
 
+use crate::arguments::disk_node;
+use crate::machine::DiskSpec;
 use crate::qmp::{Qmp, QmpError};
 
 /// Devices that a specification may add.
@@ -18,6 +20,8 @@ const ALLOWED_OPTIONS: &[&str] = &["max-bytes", "period", "ioport", "events"];
 const DEVICES_MAX: usize = 16;
 /// The one that is always there.
 const NETWORK: &str = "virtio-net-pci";
+/// That of each disk of the specification.
+const DISK: &str = "virtio-blk-pci";
 
 /// A device with which a machine is not protected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +81,7 @@ fn reason_against(name: &str) -> &'static str {
     } else if has("vhost") {
         "another process or the kernel writes the guest's memory, which is not seen"
     } else if has("blk") || has("scsi") || has("nvme") || has("disk") || has("ide-") || has("usb-storage") {
-        "disks are not replicated; let the guest run from its initramfs"
+        "disks are not devices here; name them under [[disks]]"
     } else if has("net") || has("e1000") || has("rtl8139") {
         "a machine has exactly one network card, the one that is held"
     } else if has("serial") || has("console") || has("vsock") || has("fs") || has("9p") {
@@ -87,18 +91,23 @@ fn reason_against(name: &str) -> &'static str {
     }
 }
 
-/// Check what a running QEMU really has: the devices that were added, and disks.
-pub fn check_running_devices(qmp: &mut Qmp) -> Result<(), RunningDeviceError> {
+/// Check what a running QEMU really has: the devices that were added, and no disks but these.
+pub fn check_running_devices(qmp: &mut Qmp, disks: &[DiskSpec]) -> Result<(), RunningDeviceError> {
     for folder in ["/machine/peripheral", "/machine/peripheral-anon"] {
         let children = qmp.execute("qom-list", json!({"path": folder}))?;
         let names = children.as_array().into_iter().flatten().filter_map(child_type);
-        for name in names.filter(|name| name != NETWORK) {
+        // A disk counts by its image: see below.
+        for name in names.filter(|name| name != NETWORK && name != DISK) {
             check_name(&name)?;
         }
     }
     let drives = qmp.execute("query-block", json!({}))?;
-    let writable = |drive: &&Value| drive["inserted"]["ro"] == false;
-    let Some(drive) = drives.as_array().into_iter().flatten().find(writable) else { return Ok(()) };
+    let is_ours = |drive: &Value| {
+        let node = drive["inserted"]["node-name"].as_str();
+        disks.iter().any(|disk| node == Some(disk_node(&disk.name).as_str()))
+    };
+    let foreign = |drive: &&Value| drive["inserted"]["ro"] == false && !is_ours(drive);
+    let Some(drive) = drives.as_array().into_iter().flatten().find(foreign) else { return Ok(()) };
     let name = drive["device"].as_str().filter(|name| !name.is_empty()).or(drive["qdev"].as_str());
     Err(UnsupportedDevice { device: name.unwrap_or("a disk").into(), reason: reason_against("disk") }.into())
 }

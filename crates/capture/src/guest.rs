@@ -140,6 +140,22 @@ fn find_library() -> Option<PathBuf> {
     program.ancestors().skip(1).take(2).map(|folder| folder.join(LIBRARY_NAME)).find(|path| path.is_file())
 }
 
+/// The other ends of what QEMU is connected to: connected stream sockets.
+#[derive(Debug)]
+pub struct Sockets {
+    /// QEMU sends and expects frames with a big-endian length of 4 bytes before each.
+    pub netdev: OwnedFd,
+    /// NBD servers, one for each disk of the specification; a trial needs none.
+    pub disks: Vec<OwnedFd>,
+}
+
+impl<T: Into<OwnedFd>> From<T> for Sockets {
+    /// Those of a machine without disks.
+    fn from(netdev: T) -> Self {
+        Self { netdev: netdev.into(), disks: Vec::new() }
+    }
+}
+
 /// A QEMU with its memory. Dropping it kills it.
 pub struct Guest {
     pub qmp: Qmp,
@@ -159,18 +175,19 @@ pub struct Guest {
 impl Guest {
     /// Start a guest that will boot. It is paused before its first instruction: [`Guest::resume`] lets it
     /// run.
-    ///
-    /// `netdev` is one end of a connected stream socket; QEMU sends and expects frames with a big-endian
-    /// length of 4 bytes before each.
-    pub fn boot(spec: &MachineSpec, settings: &GuestSettings, netdev: OwnedFd) -> Result<Self, GuestError> {
-        Self::start(spec, settings, netdev, Role::Fresh, Self::memory(spec)?)
+    pub fn boot(spec: &MachineSpec, settings: &GuestSettings, sockets: impl Into<Sockets>) -> Result<Self, GuestError> {
+        Self::start(spec, settings, sockets.into(), Role::Fresh, Self::memory(spec)?)
     }
 
     /// Start a standby: paused, its memory empty (all zeros), waiting for [`Guest::load`].
     ///
     /// Write its memory through [`Guest::ram`] any time before that; QEMU itself writes nothing to it.
-    pub fn standby(spec: &MachineSpec, settings: &GuestSettings, netdev: OwnedFd) -> Result<Self, GuestError> {
-        Self::start(spec, settings, netdev, Role::Standby, Self::memory(spec)?)
+    pub fn standby(
+        spec: &MachineSpec,
+        settings: &GuestSettings,
+        sockets: impl Into<Sockets>,
+    ) -> Result<Self, GuestError> {
+        Self::start(spec, settings, sockets.into(), Role::Standby, Self::memory(spec)?)
     }
 
     /// Start a QEMU that only tries out whether a state can be loaded: [`Guest::load`], and no more.
@@ -189,7 +206,7 @@ impl Guest {
             .map_err(|source| GuestError::Prepare { what: "log of a trial", source })?;
         // Nothing is tracked, so that nothing is to be preloaded.
         let settings = GuestSettings { library: None, tracker: Some(TrackerKind::Shadow), ..settings.clone() };
-        Self::start(spec, &settings, netdev, Role::Trial, ram)
+        Self::start(spec, &settings, netdev.into(), Role::Trial, ram)
     }
 
     fn memory(spec: &MachineSpec) -> Result<Arc<RamFile>, RamError> {
@@ -199,7 +216,7 @@ impl Guest {
     fn start(
         spec: &MachineSpec,
         settings: &GuestSettings,
-        netdev: OwnedFd,
+        sockets: Sockets,
         role: Role,
         ram: Arc<RamFile>,
     ) -> Result<Self, GuestError> {
@@ -220,7 +237,12 @@ impl Guest {
         let inherited = Inherited {
             ram: lent.add(duplicate(ram.as_fd(), "memory")?),
             qmp: lent.add(qmp_of_qemu),
-            netdev: lent.add(netdev),
+            netdev: lent.add(sockets.netdev),
+            disks: if role == Role::Trial {
+                vec![-1; spec.disks.len()]
+            } else {
+                sockets.disks.into_iter().map(|socket| lent.add(socket)).collect()
+            },
             console: lent.add(console_of_qemu),
             firmware: lent.add(lend(&find_firmware(&settings.program)?)?),
             kernel: lent.add(lend(&spec.kernel.path)?),
@@ -272,7 +294,7 @@ impl Guest {
     fn check(&mut self, spec: &MachineSpec) -> Result<(), GuestError> {
         let blocks = parse_blocks(&self.qmp.execute_human("info ramblock")?)?;
         check_blocks(&blocks, spec.memory_bytes)?;
-        Ok(check_running_devices(&mut self.qmp)?)
+        Ok(check_running_devices(&mut self.qmp, &spec.disks)?)
     }
 
     /// Let QEMU wait for the state on a socket, so that only the state itself is left to send when it
@@ -398,6 +420,7 @@ mod tests {
             kernel: image(),
             initramfs: image(),
             devices: Vec::new(),
+            disks: Vec::new(),
             ..machine()
         };
         // A user of its own could not enter the folder.

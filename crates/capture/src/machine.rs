@@ -48,6 +48,23 @@ pub struct BootFile {
     pub sha256: String,
 }
 
+/// A disk of a machine: virtio-blk, with an image on each host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DiskSpec {
+    /// Also the guest's word for it: its serial number.
+    pub name: String,
+    pub bytes: u64,
+}
+
+/// As many as fit on the bus beside the others.
+const DISKS_MAX: usize = 8;
+/// What QEMU tells a guest of a serial number (`VIRTIO_BLK_ID_BYTES`).
+const DISK_NAME_BYTES_MAX: usize = 20;
+const SECTOR_BYTES: u64 = 512;
+/// 64 TiB: what ext4 takes with blocks of 4 KiB is more, what anybody copies to a second host is less.
+const DISK_BYTES_MAX: u64 = 64 << 40;
+
 /// As many as `VM.toml` takes.
 const VCPUS_MAX: u32 = 8;
 /// As much as `VM.toml` takes: 1 TiB.
@@ -73,6 +90,10 @@ pub enum MachineSpecError {
         least: u64,
         most: u64,
     },
+    #[error("the machine's disk {name} has {bytes} bytes, which is no whole number of sectors of {SECTOR_BYTES} bytes")]
+    Sectors { name: String, bytes: u64 },
+    #[error("the machine has two disks with the name {0}")]
+    SameDisk(String),
     #[error("the machine has {0} bytes of memory, which is no whole number of pages of {PAGE_BYTES} bytes")]
     Pages(u64),
     #[error(transparent)]
@@ -94,7 +115,7 @@ pub struct MachineSpec {
     pub vcpus: u32,
     pub memory_bytes: u64,
     pub kernel: BootFile,
-    /// The initramfs: all the guest has for a disk.
+    /// The initramfs; of a guest without disks, its whole file system.
     pub initramfs: BootFile,
     /// The kernel's command line.
     pub kernel_arguments: String,
@@ -104,6 +125,9 @@ pub struct MachineSpec {
     pub virtio: Virtio,
     /// Further devices, as on QEMU's command line; see [`crate::check_devices`].
     pub devices: Vec<String>,
+    /// In the order in which the guest finds them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<DiskSpec>,
 }
 
 impl MachineSpec {
@@ -124,7 +148,26 @@ impl MachineSpec {
         if !self.memory_bytes.is_multiple_of(PAGE_BYTES as u64) {
             return Err(MachineSpecError::Pages(self.memory_bytes));
         }
+        self.check_disks()?;
         Ok(check_devices(&self.devices)?)
+    }
+}
+
+impl MachineSpec {
+    fn check_disks(&self) -> Result<(), MachineSpecError> {
+        number("disks", self.disks.len() as u64, 0, DISKS_MAX as u64)?;
+        for (before, DiskSpec { name, bytes }) in self.disks.iter().enumerate() {
+            let is_name = |text: &str| text.len() <= DISK_NAME_BYTES_MAX && is_word(text);
+            word("disk", name, is_name, "name of a disk: up to 20 letters, digits, dots and dashes")?;
+            number("bytes of a disk", *bytes, SECTOR_BYTES, DISK_BYTES_MAX)?;
+            if !bytes.is_multiple_of(SECTOR_BYTES) {
+                return Err(MachineSpecError::Sectors { name: name.clone(), bytes: *bytes });
+            }
+            if self.disks[..before].iter().any(|other| other.name == *name) {
+                return Err(MachineSpecError::SameDisk(name.clone()));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -174,6 +217,7 @@ pub(crate) mod tests {
             mac: "52:54:00:00:00:0A".into(),
             virtio: Virtio::Legacy,
             devices: vec!["virtio-rng-pci,max-bytes=1024".into()],
+            disks: vec![DiskSpec { name: "root".into(), bytes: 1 << 30 }],
         }
     }
 
@@ -185,7 +229,7 @@ pub(crate) mod tests {
     #[test]
     fn what_qemu_would_take_for_another_option_is_refused_by_name() {
         type Change = fn(&mut MachineSpec);
-        let changes: [(Change, &str); 15] = [
+        let changes: [(Change, &str); 22] = [
             (|spec| spec.machine = "pc,dumpdtb=/etc/passwd".into(), "machine type"),
             (|spec| spec.machine = "none\n".into(), "machine type"),
             (|spec| spec.machine = "-help".into(), "machine type"),
@@ -201,6 +245,13 @@ pub(crate) mod tests {
             (|spec| spec.memory_bytes = !4095, "bytes of memory"),
             (|spec| spec.memory_bytes = 4097, "whole number of pages"),
             (|spec| spec.devices = vec!["virtio-rng-pci,romfile=/etc/shadow".into()], "romfile"),
+            (|spec| spec.disks[0].name = "a,file=/etc/shadow".into(), "disk"),
+            (|spec| spec.disks[0].name = "../shadow".into(), "disk"),
+            (|spec| spec.disks[0].name = "a-name-of-21-letters-".into(), "disk"),
+            (|spec| spec.disks[0].bytes = 0, "bytes of a disk"),
+            (|spec| spec.disks[0].bytes = 1000, "sectors"),
+            (|spec| spec.disks.push(spec.disks[0].clone()), "two disks"),
+            (|spec| spec.disks = vec![spec.disks[0].clone(); 9], "disks"),
         ];
         for (change, named) in changes {
             let mut hostile = machine();

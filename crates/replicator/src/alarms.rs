@@ -30,11 +30,13 @@ pub enum AlarmKind {
     Stopped,
     /// The guest's kernel has panicked.
     Guest,
+    /// A disk takes no writes.
+    Disk,
 }
 
 impl AlarmKind {
     /// All of them, for figures that are there before anything happens.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Register,
         Self::StandbyRegister,
         Self::Port,
@@ -45,6 +47,7 @@ impl AlarmKind {
         Self::Memory,
         Self::Stopped,
         Self::Guest,
+        Self::Disk,
     ];
 
     /// Its name in figures.
@@ -60,6 +63,7 @@ impl AlarmKind {
             Self::Memory => "memory",
             Self::Stopped => "stopped",
             Self::Guest => "guest",
+            Self::Disk => "disk",
         }
     }
 }

@@ -7,7 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use stealtime_capture::StagedPages;
-use stealtime_shipping::{EncodeError, EncodedFrame, EpochBegin, EpochToShip, LinkError, LinkSender, PageEncoder};
+use stealtime_disk::Write;
+use stealtime_shipping::{
+    DiskDigests, EncodeError, EncodedFrame, EpochBegin, EpochToShip, LinkError, LinkSender, Message, PageEncoder,
+    encoded_bytes,
+};
 use stealtime_succession::{Epoch, Term};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -22,8 +26,12 @@ pub enum Parcel {
     Link { sender: LinkSender, delta: bool },
     /// A part of a copy in advance, taken while the guest runs. `head` stands before the pages of the copy.
     Part { head: EpochBegin, pages: StagedPages, is_last: bool },
-    /// The pages of an epoch, the state of its devices, and its figures so far.
-    Epoch { pages: StagedPages, devices: Vec<u8>, row: EpochRow },
+    /// The digests of some blocks of a disk.
+    DiskDigests(DiskDigests),
+    /// A part of the disks, taken while the guest runs.
+    DiskPart { head: EpochBegin, writes: Vec<Write> },
+    /// The pages of an epoch, what was written of the disks, the state of its devices, and its figures so far.
+    Epoch { pages: StagedPages, disks: Vec<Write>, devices: Vec<u8>, row: Box<EpochRow> },
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -74,12 +82,19 @@ impl Encoder {
                         }
                     }
                 }
-                Parcel::Epoch { pages: staged, devices, row } => {
+                Parcel::DiskDigests(_) | Parcel::DiskPart { .. } => {
+                    let Some((sender, encoder)) = &mut link else { continue };
+                    if let Err(error) = Self::of_disk(encoder, sender, parcel) {
+                        link = None;
+                        self.tell(GuestEvent::ShippingFailed(wording::in_full(&error)));
+                    }
+                }
+                Parcel::Epoch { pages: staged, disks, devices, row } => {
                     let Some((sender, encoder)) = &mut link else {
                         self.give_back(staged);
                         continue;
                     };
-                    match Self::epoch(encoder, sender, &staged, &devices, row) {
+                    match Self::epoch(encoder, sender, (&staged, &disks, &devices), *row) {
                         Ok(shipped) => self.tell(shipped),
                         Err(error) => {
                             link = None;
@@ -105,8 +120,7 @@ impl Encoder {
     fn epoch(
         encoder: &mut PageEncoder,
         sender: &LinkSender,
-        staged: &StagedPages,
-        devices: &[u8],
+        (staged, disks, devices): (&StagedPages, &[Write], &[u8]),
         mut row: EpochRow,
     ) -> Result<GuestEvent, SendError> {
         faults::point("before-encode");
@@ -118,6 +132,7 @@ impl Encoder {
             full: false,
             indices: &staged.indices,
             content: &staged.content,
+            disks,
             devices,
         };
         let statistics = encoder.encode(&to_ship, &mut |frame| outlet.take(frame))?;
@@ -132,7 +147,28 @@ impl Encoder {
         row.delta_pages = statistics.delta_pages;
         row.whole_pages = statistics.raw_pages;
         row.shipped_bytes = statistics.shipped_bytes;
+        row.disk_bytes = statistics.disk_bytes;
         Ok(GuestEvent::EpochShipped { row, at: end })
+    }
+
+    /// What goes of a disk in advance.
+    fn of_disk(encoder: &mut PageEncoder, sender: &LinkSender, parcel: Parcel) -> Result<(), SendError> {
+        match parcel {
+            Parcel::DiskDigests(digests) => {
+                let frame = Message::DiskDigests(digests).encode().map_err(EncodeError::from)?;
+                Ok(sender.send_frame_blocking(frame)?)
+            }
+            Parcel::DiskPart { head, writes } => {
+                let mut outlet = Outlet::new(sender);
+                let head = EpochBegin { disk_bytes: encoded_bytes(&writes), ..head };
+                let mut emit = |frame| outlet.take(frame);
+                let mut part = encoder.begin(head, &mut emit)?;
+                part.disks(&writes)?;
+                part.end()?;
+                outlet.failure.map_or(Ok(()), |error| Err(error.into()))
+            }
+            Parcel::Link { .. } | Parcel::Part { .. } | Parcel::Epoch { .. } => Ok(()),
+        }
     }
 
     /// Encode parts until the last one; gives back what came instead of a part.

@@ -54,6 +54,8 @@ pub struct EpochRow {
     pub shipped_bytes: u64,
     /// Of it, the state of the devices.
     pub device_bytes: u64,
+    /// Of it, what was written of the disks.
+    pub disk_bytes: u64,
     /// Frames of the guest that were cut into this epoch.
     pub frames: u64,
     /// The interval that was aimed at when it began.

@@ -56,6 +56,11 @@ pub enum Event {
         /// Whether rounds became short; else see the warning.
         converges: bool,
     },
+    /// All disks were compared with those of the standby, and what differed was copied, while the guest ran.
+    DisksCopied {
+        compared_bytes: u64,
+        copied_bytes: u64,
+    },
     /// From now on the host may die.
     Protected {
         term: Term,

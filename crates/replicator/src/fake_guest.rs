@@ -137,7 +137,11 @@ impl Guest for FakeGuest {
             Order::Load { state, runs: true } => self.did(Deed::Load(state)),
             Order::Load { state, runs: false } => self.did(Deed::LoadOnly(state)),
             Order::TellShutdown => self.did(Deed::TellShutdown),
-            Order::Acknowledged(_) | Order::AwaitsCut { .. } | Order::CopyHeld { .. } | Order::End => {}
+            Order::Acknowledged(_)
+            | Order::AwaitsCut { .. }
+            | Order::CopyHeld { .. }
+            | Order::DiskWanted(_)
+            | Order::End => {}
         }
     }
 
@@ -183,5 +187,9 @@ impl Guest for FakeGuest {
 
     fn held(&self) -> (u64, u64) {
         (0, 0)
+    }
+
+    fn disk_fault(&self) -> Option<String> {
+        None
     }
 }

@@ -1,15 +1,17 @@
 //! The guest on this host, as its member sees it: what the member has it do, and what it hears of it.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
 use stealtime_capture::{DeviceStateError, GuestError, Notice, QmpError, RamError, RamFile, Shutdown, TrackError};
 use stealtime_outputhold::{HardwareAddressError, LearnedAddresses, PortFault, RelayError, RelayEvent, TapError};
-use stealtime_shipping::{LinkSender, RamBlock};
+use stealtime_shipping::{DiskWanted, LinkSender, RamBlock};
 use stealtime_succession::{Epoch, OutputPolicy, Permit, Term};
 
+use crate::disks::DisksError;
 use crate::epoch_log::EpochRow;
 use crate::spec::Spec;
 
@@ -46,6 +48,9 @@ pub trait Guest: Send {
 
     /// Frames that wait, and their bytes.
     fn held(&self) -> (u64, u64);
+
+    /// Why a disk takes no writes now, if that is so.
+    fn disk_fault(&self) -> Option<String>;
 }
 
 /// Why a machine cannot be had here.
@@ -57,6 +62,8 @@ pub enum MachineError {
     Tap(#[from] TapError),
     #[error(transparent)]
     Relay(#[from] RelayError),
+    #[error(transparent)]
+    Disks(#[from] DisksError),
     #[error("out of resources of the host: {0}")]
     Host(#[from] io::Error),
 }
@@ -88,6 +95,8 @@ pub enum Order {
     CopyHeld {
         term: Term,
     },
+    /// The standby wants these blocks of a disk, of those that it was last asked about.
+    DiskWanted(DiskWanted),
     /// Capture nothing more: there is nobody to ship to.
     Rest,
     /// Capture once more, and leave the guest standing.
@@ -114,6 +123,11 @@ pub enum GuestEvent {
     NoGuest(CaptureError),
     /// The copy in advance is complete, or goes on without an end in sight.
     Advanced(Advance),
+    /// All disks were compared with those of the standby, and what differed was copied.
+    DisksCopied {
+        compared_bytes: u64,
+        copied_bytes: u64,
+    },
     /// An epoch was captured and is encoded next. After the last one the guest was left standing.
     Captured {
         epoch: Epoch,
@@ -127,7 +141,7 @@ pub enum GuestEvent {
         cut: Epoch,
         is_lost: bool,
     },
-    /// So many bytes of memory, a part of the full copy, are with the link.
+    /// So many bytes of memory or disks, a part of the full copy, are with the link, or equal at the standby.
     PartShipped {
         raw_bytes: u64,
     },
@@ -221,6 +235,8 @@ pub enum CaptureError {
     Descriptor(#[source] io::Error),
     #[error("QEMU cannot be watched: {0}")]
     Unwatched(#[source] io::Error),
+    #[error("the disk image {image} cannot be read: {source}")]
+    Disk { image: PathBuf, source: io::Error },
     #[error("nobody takes what was captured")]
     NobodyShips,
     #[error("the guest stands by itself, QEMU calls it `{status}`")]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stealtime_capture::QemuUser;
+use stealtime_capture::{MachineSpec, QemuUser};
 use stealtime_shipping::{Endpoint, Identity};
 
 use crate::assignment::Assignment;
@@ -35,6 +35,9 @@ pub struct HostConfig {
     pub qemu_user: Option<QemuUser>,
     /// Machines boot from files below these folders only: a guest can read what it was booted from.
     pub images: Vec<PathBuf>,
+    /// Holds a folder for each machine with disks; None: no such machine is taken.
+    #[serde(default)]
+    pub disks: Option<PathBuf>,
     /// How many machines are copied to this host at a time.
     #[serde(default = "two")]
     pub copies: usize,
@@ -67,6 +70,7 @@ impl HostConfig {
     pub fn spec_of(&self, assignment: Assignment) -> Result<Spec, SpecError> {
         let vm = &assignment.machine.name;
         let address = |port| SocketAddr::new(self.metrics, port).to_string();
+        let disk_images = self.disk_images(&assignment.machine)?;
         let spec = Spec {
             version: assignment.version,
             folder: self.folder.join(vm),
@@ -82,6 +86,7 @@ impl HostConfig {
             bypass: assignment.bypass,
             tracker: assignment.tracker,
             device_state: assignment.device_state,
+            disk_images,
             register: self.register.clone(),
             timing: assignment.timing,
             identity: self.identity.clone(),
@@ -98,6 +103,17 @@ impl HostConfig {
         spec.check()?;
         self.check_reach(&spec.standby_hosts)?;
         Ok(spec)
+    }
+
+    /// Where the images of a machine are here: what they are called follows from names that are checked before any of them
+    /// is opened.
+    fn disk_images(&self, machine: &MachineSpec) -> Result<Vec<PathBuf>, SpecError> {
+        if machine.disks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let none = || SpecError::Value(format!("{} has disks, and {} has no folder for any", machine.name, self.name));
+        let folder = self.disks.as_ref().ok_or_else(none)?.join(&machine.name);
+        Ok(machine.disks.iter().map(|disk| folder.join(format!("{}.raw", disk.name))).collect())
     }
 
     /// Who comes over TCP is on another machine, where a socket file means nothing of this one: the member

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use stealtime_capture::{self as capture, GuestError, GuestSettings, MachineSpec, PAGE_BYTES};
+use stealtime_capture::{self as capture, GuestError, GuestSettings, MachineSpec, PAGE_BYTES, Sockets};
 use stealtime_outputhold::{
     BypassRules, HardwareAddress, HoldLimits, LearnedAddresses, PortFault, PortWatch, Relay, RelayError, RelaySettings,
     Tap, TapSettings,
@@ -14,6 +14,7 @@ use stealtime_outputhold::{
 use stealtime_succession::{Epoch, Mode, OutputPolicy, Permit};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::disks::Disks;
 use crate::encoder::Encoder;
 use crate::engine::{EngineHandle, EngineSettings, StagingPool};
 use crate::gate::LeaseGate;
@@ -31,9 +32,10 @@ struct Running {
     engine: EngineHandle,
     relay: Arc<Relay>,
     port: PortWatch,
+    disks: Arc<Disks>,
 }
 
-type Start = fn(&MachineSpec, &GuestSettings, OwnedFd) -> Result<capture::Guest, GuestError>;
+type Start = fn(&MachineSpec, &GuestSettings, Sockets) -> Result<capture::Guest, GuestError>;
 
 impl Machine {
     /// One that is still to be started, and what will be heard of it.
@@ -47,10 +49,22 @@ impl Machine {
     /// A bridge forwards to a new port only when the kernel has noticed that it is up, after up to a second:
     /// a standby has its TAP before it needs it.
     pub fn stand_by(&mut self, spec: &Spec) -> Result<(), MachineError> {
-        self.start(spec, OutputPolicy::Discard, capture::Guest::standby)
+        self.start(spec, OutputPolicy::Discard, capture::Guest::standby, Disks::open(spec, true)?)
     }
 
-    fn start(&mut self, spec: &Spec, policy: OutputPolicy, start: Start) -> Result<(), MachineError> {
+    /// Its disks here.
+    pub fn disks(&self) -> Arc<Disks> {
+        self.running.as_ref().map(|running| Arc::clone(&running.disks)).unwrap_or_default()
+    }
+
+    fn start(
+        &mut self,
+        spec: &Spec,
+        policy: OutputPolicy,
+        start: Start,
+        (disks, of_qemu_disks): (Disks, Vec<OwnedFd>),
+    ) -> Result<(), MachineError> {
+        let disks = Arc::new(disks);
         let Netdev { ours, of_qemu } = Netdev::pair()?;
         let relay = Arc::new(self.start_relay(spec, policy, ours)?);
         // As many as may be in flight, so that an engine never waits for the encoder; and the guest never for
@@ -73,14 +87,16 @@ impl Machine {
             qemu_deadline: Duration::from_nanos(spec.qemu_deadline_ns),
             in_flight_limit: spec.epochs_in_flight as u64,
             relay: Arc::clone(&relay),
+            disks: Arc::clone(&disks),
             staging: StagingPool::start(spare, spec.epochs_in_flight, staged_pages)?,
             parcels,
             events: self.events.clone(),
         };
         let (machine, guest_settings) = (spec.machine.clone(), guest_settings(spec));
-        let engine = EngineHandle::start(settings, move || start(&machine, &guest_settings, of_qemu))?;
+        let sockets = Sockets { netdev: of_qemu, disks: of_qemu_disks };
+        let engine = EngineHandle::start(settings, move || start(&machine, &guest_settings, sockets))?;
         let port = PortWatch::new(&spec.network.tap, spec.network.bridge.as_deref(), spec.host_folder());
-        self.running = Some(Running { engine, relay, port });
+        self.running = Some(Running { engine, relay, port, disks });
         Ok(())
     }
 
@@ -113,7 +129,7 @@ impl Machine {
 
 impl Guest for Machine {
     fn boot(&mut self, spec: &Spec) -> Result<(), MachineError> {
-        self.start(spec, OutputPolicy::Keep, capture::Guest::boot)
+        self.start(spec, OutputPolicy::Keep, capture::Guest::boot, Disks::open(spec, false)?)
     }
 
     fn order(&self, order: Order) {
@@ -165,6 +181,10 @@ impl Guest for Machine {
     fn held(&self) -> (u64, u64) {
         let statistics = self.running.as_ref().and_then(|running| running.relay.statistics().ok());
         statistics.map_or((0, 0), |it| (it.hold.held_frames as u64, it.hold.held_bytes as u64))
+    }
+
+    fn disk_fault(&self) -> Option<String> {
+        self.running.as_ref().and_then(|running| running.disks.recorder.fault())
     }
 }
 

@@ -16,6 +16,7 @@ mod calls;
 mod certificates;
 mod clock;
 mod control;
+mod disks;
 mod encoder;
 mod engine;
 mod epoch_log;

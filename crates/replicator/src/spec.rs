@@ -134,6 +134,9 @@ pub struct Spec {
     pub tracker: Option<TrackerKind>,
     /// `xen-save` or `ignore-shared`.
     pub device_state: DeviceStateKind,
+    /// The images of the machine's disks here, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disk_images: Vec<PathBuf>,
     pub network: Network,
     pub register: RegisterSpec,
     /// How long to wait.
@@ -191,6 +194,10 @@ impl Spec {
         }
         check_vm_name(&self.machine.name)?;
         self.machine.check()?;
+        if self.disk_images.len() != self.machine.disks.len() {
+            let (images, disks) = (self.disk_images.len(), self.machine.disks.len());
+            return Err(SpecError::Value(format!("there are {images} disk images for {disks} disks")));
+        }
         check_host_name(&self.host)?;
         for host in &self.standby_hosts {
             check_host_name(&host.name)?;
@@ -222,6 +229,12 @@ impl Spec {
             }
             Interval::AutoOverhead(_) => Ok(()),
         }
+    }
+
+    /// What a standby has to have before the machine is protected: memory and disks.
+    pub fn bytes_to_copy(&self) -> u64 {
+        let disks: u64 = self.machine.disks.iter().map(|disk| disk.bytes).sum();
+        self.machine.memory_bytes + disks
     }
 
     /// The first interval, before anything is known of the guest.

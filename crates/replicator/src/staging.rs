@@ -9,10 +9,14 @@ use std::sync::Arc;
 use std::thread;
 
 use stealtime_capture::{RamError, RamFile};
-use stealtime_shipping::{EpochStager, Message, PAGE_BYTES, PageSource, StageError, StagedEpoch, StagerLimits};
+use stealtime_disk::{BLOCK_BYTES, CurrencyError, Image};
+use stealtime_shipping::{
+    DiskDigests, DiskWanted, EpochStager, Message, PAGE_BYTES, PageSource, StageError, StagedEpoch, StagerLimits,
+};
 use stealtime_succession::{Epoch, Term};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::disks::{DiskWriteError, Disks};
 use crate::trial_load::{TrialEnd, TrialError, Trials};
 use crate::{faults, thread_priority};
 
@@ -37,6 +41,8 @@ pub enum StagingEvent {
     Verified { term: Term, epoch: Epoch, commit: oneshot::Sender<bool> },
     /// So many pages of the first full copy have come.
     Progress { pages: u64, total_pages: u64 },
+    /// So many bytes of a disk were compared.
+    DiskCompared { wanted: DiskWanted, bytes: u64 },
     /// A part of the copy in advance is written.
     CopyHeld { term: Term },
     /// A further trial was made, or could not be.
@@ -52,6 +58,12 @@ pub enum StagingError {
     Stage(#[from] StageError),
     #[error(transparent)]
     Ram(#[from] RamError),
+    #[error(transparent)]
+    Disk(#[from] DiskWriteError),
+    #[error(transparent)]
+    Currency(#[from] CurrencyError),
+    #[error("a disk cannot be compared: {0}")]
+    Compare(#[source] io::Error),
     #[error(transparent)]
     Trial(#[from] TrialError),
 }
@@ -79,7 +91,7 @@ impl Leftover {
 impl Staging {
     /// Start the thread; `tell` is called on it. Pieces go to the sender that comes back.
     pub fn start(
-        ram: Arc<RamFile>,
+        (ram, disks): (Arc<RamFile>, Arc<Disks>),
         term: Term,
         trials: Trials,
         tell: impl Fn(StagingEvent) + Send + 'static,
@@ -91,7 +103,8 @@ impl Staging {
         let trial_end = trials.end.clone();
         thread::Builder::new().name("staging".to_owned()).spawn(move || {
             thread_priority::reset();
-            let mut work = Work { base: Base(ram), stager, devices: Vec::new(), trials, tell };
+            let mut work =
+                Work { base: Base(ram), disks, copies_disks: false, stager, devices: Vec::new(), trials, tell };
             if let Err(error) = work.run(pieces) {
                 (work.tell)(StagingEvent::Failed(error));
             }
@@ -113,6 +126,9 @@ impl Staging {
 
 struct Work<T> {
     base: Base,
+    disks: Arc<Disks>,
+    /// Whether it was noted that the images are of no single moment.
+    copies_disks: bool,
     stager: EpochStager,
     devices: Vec<u8>,
     trials: Trials,
@@ -124,6 +140,7 @@ impl<T: Fn(StagingEvent)> Work<T> {
         while let Some(piece) = pieces.blocking_recv() {
             match piece {
                 Piece::Term(term) => self.stager.set_term(term),
+                Piece::Message(Message::DiskDigests(digests)) => self.compare(&digests)?,
                 Piece::Message(message) => {
                     faults::point("during-stage");
                     if let Some(epoch) = self.stager.accept(&message, &self.base)? {
@@ -177,7 +194,25 @@ impl<T: Fn(StagingEvent)> Work<T> {
         Ok(true)
     }
 
-    fn write(&self, epoch: &StagedEpoch) -> Result<(), RamError> {
+    /// Tell which of these blocks are others here.
+    fn compare(&self, digests: &DiskDigests) -> Result<(), StagingError> {
+        let &DiskDigests { term, disk, first, ref digests } = digests;
+        let count = digests.len() as u64;
+        let no_blocks = || io::Error::new(io::ErrorKind::InvalidInput, "the machine has no such blocks");
+        let fits = |image: &&Arc<Image>| first.checked_add(count).is_some_and(|end| end <= image.blocks());
+        let image = self.disks.image(disk).filter(fits).ok_or_else(|| StagingError::Compare(no_blocks()))?;
+        let ours = image.digests(first, count).map_err(StagingError::Compare)?;
+        let differing = (first..).zip(ours.iter().zip(digests)).filter(|(_, (ours, theirs))| ours != theirs);
+        let wanted = DiskWanted { term, disk, blocks: differing.map(|(block, _)| block).collect() };
+        (self.tell)(StagingEvent::DiskCompared { wanted, bytes: count * BLOCK_BYTES });
+        Ok(())
+    }
+
+    fn write(&mut self, epoch: &StagedEpoch) -> Result<(), StagingError> {
+        if !epoch.disks.is_empty() && !std::mem::replace(&mut self.copies_disks, true) {
+            self.disks.begin_copy()?;
+        }
+        self.disks.apply(&epoch.disks)?;
         for (index, page) in epoch.contents() {
             self.base.0.write_page(index, page)?;
         }

@@ -1,6 +1,7 @@
 //! What a member says of itself, on its control socket and to Prometheus.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -100,6 +101,8 @@ pub struct Status {
     pub held_bytes: u64,
     /// While the first full copy goes on.
     pub full_copy: Option<FullCopy>,
+    /// The images of its disks here.
+    pub disks: Vec<PathBuf>,
     pub standby: Option<Peer>,
     pub tracker: String,
     /// How the state of devices is saved.

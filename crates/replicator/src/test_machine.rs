@@ -20,5 +20,6 @@ pub fn machine(image: &Path) -> MachineSpec {
         mac: "52:54:00:00:00:01".into(),
         virtio: Virtio::Legacy,
         devices: Vec::new(),
+        disks: Vec::new(),
     }
 }

@@ -121,8 +121,15 @@ impl Pair {
     }
 
     fn ship(&mut self, epoch: u64, indices: &[u64], content: &[u8], total: &mut Total) -> Result<()> {
-        let to_ship =
-            EpochToShip { term: Term(1), epoch: Epoch(epoch), full: epoch == 1, indices, content, devices: b"none" };
+        let to_ship = EpochToShip {
+            term: Term(1),
+            epoch: Epoch(epoch),
+            full: epoch == 1,
+            indices,
+            content,
+            disks: &[],
+            devices: b"none",
+        };
         let mut frames = Vec::new();
         let before_ns = processor_ns()?;
         total.statistics += self.encoder.encode(&to_ship, &mut |frame| frames.push(frame))?;

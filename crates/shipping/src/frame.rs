@@ -61,10 +61,13 @@ pub enum FrameKind {
     Told = 17,
     Call = 18,
     Leaving = 19,
+    DiskWrites = 20,
+    DiskDigests = 21,
+    DiskWanted = 22,
 }
 
 impl FrameKind {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 22] = [
         Self::Hello,
         Self::Welcome,
         Self::Refuse,
@@ -84,6 +87,9 @@ impl FrameKind {
         Self::Told,
         Self::Call,
         Self::Leaving,
+        Self::DiskWrites,
+        Self::DiskDigests,
+        Self::DiskWanted,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, FrameError> {

@@ -4,11 +4,12 @@
 //! - [`message`]: what frames say. [`hello`] judges whether two hosts fit together.
 //! - [`version`]: of two that follow each other, the one that both hosts know.
 //! - [`pages`]: the encoder of written pages, and the stager, which decodes and verifies a whole epoch before
-//!   any of it may be acknowledged or applied.
+//!   any of it may be acknowledged or applied. What was written of disks goes with them.
 //! - [`transport`]: links over unix sockets and over TCP with mutual TLS, on which heartbeats overtake pages.
 //!
 //! All but [`transport`] is synchronous and does no input or output.
 
+mod disks;
 pub mod frame;
 pub mod hello;
 pub mod message;
@@ -18,11 +19,12 @@ pub mod refusal;
 pub mod transport;
 pub mod version;
 
+pub use disks::{DiskPieceError, encoded_bytes};
 pub use frame::{EncodedFrame, FrameDecoder, FrameError};
 pub use hello::{Hello, Image, LocalFacts, RamBlock, RegisterLook, Wanted, Welcome, judge, needed_bytes};
 pub use message::{
-    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Inquire, Leaving,
-    Living, Message, MessageError, PageBatch, Protected, Resign, Told,
+    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, DiskDigests, DiskPiece, DiskWanted, EpochBegin, EpochEnd,
+    Heartbeat, Inquire, Leaving, Living, Message, MessageError, PageBatch, Protected, Resign, Told,
 };
 pub use page::PAGE_BYTES;
 pub use pages::{

@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use stealtime_disk::BlockDigest;
 use stealtime_succession::{Epoch, MemberId, Term};
 
+use crate::disks::{read_digests, write_digests};
 use crate::frame::{EncodedFrame, Frame, FrameError, FrameKind};
 use crate::hello::{Hello, Welcome};
 use crate::refusal::Refusal;
@@ -34,12 +36,18 @@ pub enum Message {
     Pages(PageBatch),
     /// Some of an epoch's device state.
     Devices(DevicePiece),
+    /// Some of what an epoch has of the disks.
+    DiskWrites(DiskPiece),
     EpochEnd(EpochEnd),
     /// Standby to active: it holds the whole of this epoch, verified; overtakes pages.
     Acknowledge(Acknowledge),
     /// Standby to active: one more part of the copy in advance, all of an epoch without device state, is in
     /// its memory.
     CopyHeld(CopyHeld),
+    /// Active to standby, before the first whole epoch: which of these blocks differ?
+    DiskDigests(DiskDigests),
+    /// Standby to active: these do.
+    DiskWanted(DiskWanted),
     /// Active to standby: what the guest goes by on the network, for the announcement after a failover.
     Addresses(Addresses),
     /// Active to standby: the register names it.
@@ -76,6 +84,11 @@ pub struct Inquire {
     /// Whether the answer is to tell who lives in the machine's folder; a host of protocol version 5 does not.
     #[serde(default, skip_serializing_if = "is_false")]
     pub wants_living: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -148,6 +161,9 @@ pub struct EpochBegin {
     /// it. Only such may come before the first that has some: a full one, and any number of others, all with
     /// one number.
     pub device_bytes: u64,
+    /// What it has of the disks, as it is before packing.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub disk_bytes: u64,
 }
 
 /// Some of an epoch's pages, encoded; see [`crate::pages`] for the body.
@@ -166,6 +182,38 @@ pub struct DevicePiece {
     pub term: Term,
     pub epoch: Epoch,
     pub content: Vec<u8>,
+}
+
+/// Some of what an epoch has of the disks, in the order in which it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskPiece {
+    /// The sender's term.
+    pub term: Term,
+    pub epoch: Epoch,
+    pub content: Vec<u8>,
+}
+
+/// The digests of blocks of one disk, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskDigests {
+    /// The sender's term.
+    pub term: Term,
+    /// Its number among the machine's disks.
+    pub disk: u8,
+    /// The first block.
+    pub first: u64,
+    pub digests: Vec<BlockDigest>,
+}
+
+/// Which of the blocks that were asked for differ at the standby.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskWanted {
+    /// The sender's term.
+    #[serde(skip)]
+    pub term: Term,
+    pub disk: u8,
+    pub blocks: Vec<u64>,
 }
 
 /// The tail of an epoch.
@@ -277,6 +325,9 @@ impl Message {
             Self::EpochBegin(_) => FrameKind::EpochBegin,
             Self::Pages(_) => FrameKind::Pages,
             Self::Devices(_) => FrameKind::Devices,
+            Self::DiskWrites(_) => FrameKind::DiskWrites,
+            Self::DiskDigests(_) => FrameKind::DiskDigests,
+            Self::DiskWanted(_) => FrameKind::DiskWanted,
             Self::EpochEnd(_) => FrameKind::EpochEnd,
             Self::Acknowledge(_) => FrameKind::Acknowledge,
             Self::Addresses(_) => FrameKind::Addresses,
@@ -302,6 +353,9 @@ impl Message {
             Self::EpochBegin(begin) => begin.term,
             Self::Pages(batch) => batch.term,
             Self::Devices(piece) => piece.term,
+            Self::DiskWrites(piece) => piece.term,
+            Self::DiskDigests(digests) => digests.term,
+            Self::DiskWanted(wanted) => wanted.term,
             Self::EpochEnd(end) => end.term,
             Self::Acknowledge(acknowledge) => acknowledge.term,
             Self::Addresses(addresses) => addresses.term,
@@ -319,6 +373,7 @@ impl Message {
             Self::EpochBegin(begin) => begin.epoch,
             Self::Pages(batch) => batch.epoch,
             Self::Devices(piece) => piece.epoch,
+            Self::DiskWrites(piece) => piece.epoch,
             Self::EpochEnd(end) => end.epoch,
             Self::Acknowledge(acknowledge) => acknowledge.epoch,
             Self::Resign(resign) => resign.last,
@@ -330,6 +385,8 @@ impl Message {
             | Self::Heartbeat(_)
             | Self::Addresses(_)
             | Self::CopyHeld(_)
+            | Self::DiskDigests(_)
+            | Self::DiskWanted(_)
             | Self::Protected(_)
             | Self::Confirmed(_)
             | Self::Call { .. }
@@ -378,6 +435,9 @@ impl Message {
             Self::Leaving(leaving) => &write(kind, leaving)?,
             Self::Pages(batch) => &batch.body,
             Self::Devices(piece) => &piece.content,
+            Self::DiskWrites(piece) => &piece.content,
+            Self::DiskDigests(digests) => &write_digests(digests),
+            Self::DiskWanted(wanted) => &write(kind, wanted)?,
             Self::Acknowledge(_)
             | Self::CopyHeld(_)
             | Self::Protected(_)
@@ -403,6 +463,12 @@ impl Message {
             FrameKind::Devices => Self::Devices(DevicePiece { term, epoch, content: frame.payload }),
             FrameKind::EpochEnd => Self::EpochEnd(EpochEnd { term, epoch, ..read(&frame)? }),
             FrameKind::Addresses => Self::Addresses(Addresses { term, ..read(&frame)? }),
+            FrameKind::DiskWrites => Self::DiskWrites(DiskPiece { term, epoch, content: frame.payload }),
+            FrameKind::DiskDigests => Self::DiskDigests(
+                read_digests(term, &frame.payload)
+                    .map_err(|error| MessageError::Malformed { kind: frame.kind, reason: error.to_string() })?,
+            ),
+            FrameKind::DiskWanted => Self::DiskWanted(DiskWanted { term, ..read(&frame)? }),
             FrameKind::Leaving => Self::Leaving(Leaving { term, ..read(&frame)? }),
             FrameKind::Acknowledge
             | FrameKind::CopyHeld

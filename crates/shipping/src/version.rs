@@ -12,6 +12,7 @@
 /// | 6 | ALPN; [`Refusal::Busy`](crate::Refusal::Busy), [`Message::Call`](crate::Message::Call) |
 /// |   | a machine has a longest hold and an order of copies |
 /// |   | [`Refusal::Leaving`](crate::Refusal::Leaving), [`Message::Leaving`](crate::Message::Leaving) |
+/// |   | a machine has disks ([`Message::DiskWrites`](crate::Message::DiskWrites)); a host that does not know them refuses it
 /// |   | [`Inquire`](crate::Inquire) asks who lives, and [`Told`](crate::Told) says it |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProtocolVersion(u16);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
+use stealtime_disk::{Content, Write as DiskWrite};
 use stealtime_shipping::{
     EncodeError, EncodeStatistics, EpochStager, EpochToShip, Layers, Message, PAGE_BYTES, PageEncoder, StageError,
     StagedEpoch, StagerLimits,
@@ -117,7 +118,8 @@ fn each_page_goes_in_the_way_that_suits_it() {
     let mut encoder = PageEncoder::new(40, true);
     let mut encode = |memory: &Memory, epoch, full, indices: &[u64]| -> EncodeStatistics {
         let content = memory.staged(indices);
-        let epoch = EpochToShip { term: TERM, epoch: Epoch(epoch), full, indices, content: &content, devices: b"" };
+        let epoch =
+            EpochToShip { term: TERM, epoch: Epoch(epoch), full, indices, content: &content, disks: &[], devices: b"" };
         encoder.encode(&epoch, &mut drop).unwrap()
     };
     let first = encode(&memory, 1, true, &(0..40).collect::<Vec<_>>());
@@ -150,8 +152,15 @@ fn counters_in_constant_pages_take_a_small_part_of_their_pages() {
     }
     let mut statistics = EncodeStatistics::default();
     let content = memory.staged(&indices);
-    let epoch =
-        EpochToShip { term: TERM, epoch: Epoch(2), full: false, indices: &indices, content: &content, devices: b"" };
+    let epoch = EpochToShip {
+        term: TERM,
+        epoch: Epoch(2),
+        full: false,
+        indices: &indices,
+        content: &content,
+        disks: &[],
+        devices: b"",
+    };
     statistics += encoder.encode(&epoch, &mut drop).unwrap();
     let ratio = statistics.shipped_bytes as f64 / statistics.raw_bytes() as f64;
     assert!(ratio < 0.02, "{ratio}: {statistics:?}");
@@ -312,7 +321,8 @@ fn copies_in_advance_have_one_number_and_come_before_the_first_whole_epoch() {
     let all: Vec<u64> = (0..PAGES as u64).collect();
     let mut take = |guest: &Memory, number, full, indices: &[u64], devices: &[u8]| {
         let content = guest.staged(indices);
-        let epoch = EpochToShip { term: TERM, epoch: Epoch(number), full, indices, content: &content, devices };
+        let epoch =
+            EpochToShip { term: TERM, epoch: Epoch(number), full, indices, content: &content, disks: &[], devices };
         let mut frames = Vec::new();
         encoder.encode(&epoch, &mut |frame| frames.push(frame)).unwrap();
         let (messages, _) = messages_of(&bytes_of(&frames));
@@ -379,12 +389,63 @@ fn an_epoch_may_announce_no_more_than_there_can_be() {
 }
 
 #[test]
+fn what_was_written_of_disks_comes_with_its_epoch_or_not_at_all() {
+    let data = |disk, offset, bytes: usize| {
+        let mut data = vec![0; bytes];
+        noise(offset, &mut data);
+        DiskWrite { disk, offset, content: Content::Data(data) }
+    };
+    let writes =
+        [data(0, 4096, 8192), data(1, 0, 512), DiskWrite { disk: 0, offset: 6000, content: Content::Zeroes(1 << 30) }];
+    let frames = |writes: &[DiskWrite]| {
+        let mut encoder = PageEncoder::new(8, true);
+        let mut frames = Vec::new();
+        let (indices, content) = ((0..8).collect::<Vec<_>>(), Memory::new(8).0);
+        let first = EpochToShip {
+            term: TERM,
+            epoch: Epoch(1),
+            full: true,
+            indices: &indices,
+            content: &content,
+            disks: writes,
+            devices: b"devices",
+        };
+        let statistics = encoder.encode(&first, &mut |frame| frames.push(frame)).unwrap();
+        (messages_of(&bytes_of(&frames)).0, statistics)
+    };
+    let (messages, statistics) = frames(&writes);
+    assert!(statistics.disk_bytes > 8192);
+    let memory = Memory::new(8);
+    let staged = stage(&mut stager(8), &messages, &memory).unwrap().unwrap();
+    assert_eq!((staged.disks, staged.devices.as_slice()), (writes.to_vec(), &b"devices"[..]));
+    let place = messages.iter().position(|message| matches!(message, Message::DiskWrites(_))).unwrap();
+    // Lost, doubled, those of another epoch, and in another order.
+    let lost: Vec<_> = messages.iter().filter(|one| !matches!(one, Message::DiskWrites(_))).cloned().collect();
+    let refused = stage(&mut stager(8), &lost, &memory).unwrap_err();
+    assert!(matches!(refused, StageError::Incomplete { what: "bytes of disks", found: 0, .. }), "{refused}");
+    let mut doubled = messages.clone();
+    doubled.insert(place, messages[place].clone());
+    let refused = stage(&mut stager(8), &doubled, &memory).unwrap_err();
+    assert!(matches!(refused, StageError::Incomplete { what: "bytes of disks", .. }), "{refused}");
+    let reordered = frames(&[writes[1].clone(), writes[0].clone(), writes[2].clone()]).0;
+    let mut exchanged = messages.clone();
+    exchanged[place] = reordered[place].clone();
+    let refused = stage(&mut stager(8), &exchanged, &memory).unwrap_err();
+    assert!(matches!(refused, StageError::Digest { .. }), "{refused}");
+    let mut spoiled = messages;
+    let Message::DiskWrites(piece) = &mut spoiled[place] else { panic!() };
+    piece.content.truncate(3);
+    let refused = stage(&mut stager(8), &spoiled, &memory).unwrap_err();
+    assert!(matches!(refused, StageError::Disks { .. }), "{refused}");
+}
+
+#[test]
 fn the_encoder_refuses_what_the_stager_would() {
     let memory = Memory::new(8);
     let content = memory.staged(&[1, 2]);
     let mut encoder = PageEncoder::new(8, true);
     let mut encode = |epoch, full, indices: &[u64], content: &[u8]| {
-        let to_ship = EpochToShip { term: TERM, epoch: Epoch(epoch), full, indices, content, devices: b"" };
+        let to_ship = EpochToShip { term: TERM, epoch: Epoch(epoch), full, indices, content, disks: &[], devices: b"" };
         encoder.encode(&to_ship, &mut drop)
     };
     assert!(matches!(encode(1, false, &[1, 2], &content), Err(EncodeError::NothingBefore { epoch: Epoch(1) })));

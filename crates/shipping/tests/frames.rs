@@ -2,11 +2,12 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use stealtime_disk::BlockDigest;
 use stealtime_shipping::frame::{FrameKind, HEADER_BYTES, PAYLOAD_LIMIT_BYTES};
 use stealtime_shipping::{
-    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder,
-    FrameError, Heartbeat, Hello, Image, Inquire, Leaving, Living, Message, MessageError, PageBatch, Protected,
-    ProtocolVersion, RamBlock, Refusal, Resign, Told, Welcome,
+    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, DiskDigests, DiskPiece, DiskWanted, EncodedFrame,
+    EpochBegin, EpochEnd, FrameDecoder, FrameError, Heartbeat, Hello, Image, Inquire, Leaving, Living, Message,
+    MessageError, PageBatch, Protected, ProtocolVersion, RamBlock, Refusal, Resign, Told, Welcome,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
 
@@ -42,13 +43,26 @@ fn messages() -> impl Strategy<Value = Message> {
         }),
         (numbers(), any::<u64>(), any::<Option<u64>>())
             .prop_map(|((term, _), sent_ns, echo_ns)| { Message::Heartbeat(Heartbeat { term, sent_ns, echo_ns }) }),
-        (numbers(), any::<bool>(), any::<u64>(), any::<u64>()).prop_map(
-            |((term, epoch), full, pages, device_bytes)| {
-                Message::EpochBegin(EpochBegin { term, epoch, full, pages, device_bytes })
+        (numbers(), any::<bool>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
+            |((term, epoch), full, pages, device_bytes, disk_bytes)| {
+                Message::EpochBegin(EpochBegin { term, epoch, full, pages, device_bytes, disk_bytes })
             }
         ),
         (numbers(), body()).prop_map(|((term, epoch), body)| Message::Pages(PageBatch { term, epoch, body })),
         (numbers(), body()).prop_map(|((term, epoch), content)| Message::Devices(DevicePiece { term, epoch, content })),
+        (numbers(), body()).prop_map(|((term, epoch), content)| Message::DiskWrites(DiskPiece {
+            term,
+            epoch,
+            content
+        })),
+        (numbers(), any::<u8>(), any::<u64>(), vec(any::<[u8; 16]>(), 0..4)).prop_map(
+            |((term, _), disk, first, digests)| {
+                let digests = digests.into_iter().map(BlockDigest).collect();
+                Message::DiskDigests(DiskDigests { term, disk, first, digests })
+            }
+        ),
+        (numbers(), any::<u8>(), vec(any::<u64>(), 0..4))
+            .prop_map(|((term, _), disk, blocks)| Message::DiskWanted(DiskWanted { term, disk, blocks })),
         (numbers(), any::<u64>()).prop_map(|((term, epoch), digest)| Message::EpochEnd(EpochEnd {
             term,
             epoch,

@@ -86,7 +86,10 @@ fn messages() -> Vec<(&'static str, Message)> {
             Message::Told(Told { term, is_over: true, living: Some(Living { member, term, role: String::new() }) }),
         ),
         ("heartbeat", Message::Heartbeat(Heartbeat { term, sent_ns: 5, echo_ns: Some(4) })),
-        ("epoch-begin", Message::EpochBegin(EpochBegin { term, epoch, full: true, pages: 8, device_bytes: 13 })),
+        (
+            "epoch-begin",
+            Message::EpochBegin(EpochBegin { term, epoch, full: true, pages: 8, device_bytes: 13, disk_bytes: 0 }),
+        ),
         ("epoch-end", Message::EpochEnd(EpochEnd { term, epoch, digest: 77 })),
         ("acknowledge", Message::Acknowledge(Acknowledge { term, epoch })),
         ("copy-held", Message::CopyHeld(CopyHeld { term })),

@@ -14,6 +14,7 @@ from typing import Any
 
 from stealtime.hosts.checkpoints import Checkpoints, checkpoints_of, within
 from stealtime.hosts.client import Client
+from stealtime.hosts.copied_disks import with_copied_disks
 from stealtime.hosts.counting import verified
 from stealtime.hosts.echo import percentile_ns, round_trips
 from stealtime.hosts.guest import Guest
@@ -165,7 +166,9 @@ class Rehearsal:
 
     def _measure(self, number: int, way: Way) -> Figures:
         machine = {key: value for key, value in self.machine.items() if key != "bypass" or way.mode == "net+bypass"}
-        guest = self.testbed.guest(f"{self.name[:_LONGEST_NAME]}-{number}", **{**machine, **way.keys()})
+        name = f"{self.name[:_LONGEST_NAME]}-{number}"
+        machine = with_copied_disks(machine, self.testbed.laboratory.folder / "disks" / name)
+        guest = self.testbed.guest(name, **{**machine, **way.keys()})
         counts = self.machine.get("program") == "counter"
         address = self.address or guest.ip_address
         client = self.testbed.client

@@ -9,7 +9,7 @@ import re
 ALLOWED = ("virtio-rng-pci", "virtio-rng-pci-non-transitional", "i6300esb", "pvpanic", "pvpanic-pci")
 """The network card is not among them: there is exactly one, the one that is held, and it is always there."""
 
-_DISK = "disks are not replicated; let the guest run from its initramfs"
+_DISK = "disks are not devices here; name them under [[disks]]"
 
 _REASONS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("vfio",), "a passed-through device writes memory that no page table shows, and its state stays in the hardware"),

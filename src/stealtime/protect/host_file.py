@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from stealtime.lab.image.cache import cache_folder
 from stealtime.lab.platforms.qemu_program import find_qemu
+from stealtime.protect.disks import default_folder
 from stealtime.protect.endpoint import HOST_NAME, StandbyHost, checked_endpoint, describe_problem
 from stealtime.protect.paths import with_absolute_paths
 from stealtime.protect.qemu_user import QemuUserName
@@ -37,6 +38,8 @@ class HostFile(Table):
     """The user that runs QEMU; default: a separate user for each QEMU, with no rights but to use KVM."""
     images: list[Path] = Field(default=[])
     """Folders that received machines may boot from, besides ``/boot`` and stealtime's cache; a guest can read them."""
+    disks: Path | None = None
+    """The folder for the disk images of received machines; default: ``/var/lib/stealtime/disks/NAME``."""
     register_: Register = Field(default=Register(), alias="register")
     """The register that the active members use, too."""
     identity: Identity | None = None
@@ -118,6 +121,7 @@ def host_spec(host: HostFile, state: State) -> HostSpec:
         qemu=host.qemu or Path(find_qemu()),
         qemu_user=qemu_user_spec(host.qemu_user),
         images=(*host.images, cache_folder(), Path("/boot")),
+        disks=host.disks or default_folder(state.path, name),
         copies=host.copies,
         metrics=host.metrics,
         allow_faults=host.allow_faults,

@@ -20,6 +20,7 @@ _MACHINE_LINE = re.compile(r"^(?P<name>\S+)\s+.*?(?:\(alias of (?P<target>\S+)\)
 _VERSIONED = re.compile(r"-\d+\.\d+$")
 
 _GUEST_MODULES = (ModuleWish("virtio_pci"), ModuleWish("virtio_net"), ModuleWish("virtio_rng", required=False))
+_DISK_MODULES = (ModuleWish("virtio_blk"),)
 
 _ROOM_BESIDE_IMAGES_BYTES = 24 << 20
 """What a guest needs beside kernel and initramfs to come up; Debian's cloud kernel does with it."""
@@ -67,13 +68,13 @@ def run_argument(program: str, arguments: Iterable[str]) -> str:
     return f"stealtime.run={','.join((program, *arguments))}"
 
 
-def pack_agent(kernel: Kernel) -> Initramfs:
+def pack_agent(kernel: Kernel, *, has_disks: bool = False) -> Initramfs:
     """Give the initramfs of a guest that names no other: the agent, and what the kernel needs for QEMU's devices.
 
     Raises:
         StealtimeError: It cannot be packed.
     """
-    return pack_initramfs(find_agent(), _GUEST_MODULES, kernel)
+    return pack_initramfs(find_agent(), (*_GUEST_MODULES, *(_DISK_MODULES if has_disks else ())), kernel)
 
 
 @functools.cache
@@ -124,7 +125,7 @@ def versioned_machine(wanted: str, types: dict[str, str | None]) -> str:
 
 def _initramfs(vm: VmFile, kernel: Kernel) -> ImageSpec:
     if vm.initramfs is None:
-        packed = pack_agent(kernel)
+        packed = pack_agent(kernel, has_disks=bool(vm.disks))
         return ImageSpec(path=packed.path, sha256=packed.sha256)
     try:
         return ImageSpec(path=vm.initramfs, sha256=remembered_hash(vm.initramfs))

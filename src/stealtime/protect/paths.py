@@ -9,8 +9,14 @@ _PEM_FILES = ("ca", "certificate", "key", "revoked")
 def with_absolute_paths(document: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Put ``folder`` before the relative paths of a ``VM.toml`` or ``HOST.toml``."""
     changed = _absolute(document, ("initramfs", "qemu"), folder)
+    if isinstance(changed.get("disks"), str):
+        changed = _absolute(changed, ("disks",), folder)
     if isinstance(changed.get("images"), list):
         changed["images"] = [str(folder / path) if isinstance(path, str) else path for path in changed["images"]]
+    if isinstance(changed.get("disks"), list):
+        changed["disks"] = [
+            _absolute(disk, ("path",), folder) if isinstance(disk, dict) else disk for disk in changed["disks"]
+        ]
     # `kernel` is also a choice of names.
     if "/" in str(changed.get("kernel", "")):
         changed = _absolute(changed, ("kernel",), folder)

@@ -36,6 +36,13 @@ class ImageSpec(_Document):
     sha256: str
 
 
+class DiskSpec(_Document):
+    """A disk of the machine."""
+
+    name: str
+    bytes_: int = Field(alias="bytes")
+
+
 class MachineSpec(_Document):
     """The machine, the same on every host."""
 
@@ -52,6 +59,7 @@ class MachineSpec(_Document):
     mac: str
     virtio: Literal["legacy", "transitional"]
     devices: tuple[str, ...]
+    disks: tuple[DiskSpec, ...]
 
 
 class FixedInterval(_Document):
@@ -139,6 +147,8 @@ class MemberSpec(_Document):
     bypass: tuple[BypassRule, ...]
     tracker: Tracker | None
     device_state: DeviceState
+    disk_images: tuple[Path, ...]
+    """Of the machine's disks here, in their order."""
     network: NetworkSpec
     register_: RegisterSpec = Field(alias="register")
     timing: TimingSpec
@@ -169,6 +179,8 @@ class HostSpec(_Document):
     qemu_user: QemuUserSpec | None
     images: tuple[Path, ...]
     """Machines boot from files below these folders only."""
+    disks: Path | None
+    """Holds the images of machines with disks; None: no such machine is taken."""
     copies: int
     """How many machines are copied to it at a time."""
     metrics: str
@@ -199,6 +211,7 @@ def machine_spec(
         kernel=kernel,
         initramfs=initramfs,
         kernel_arguments=kernel_arguments,
+        disks=tuple(DiskSpec(name=disk.name, bytes_=disk.size_bytes) for disk in vm.disks),
     )
 
 
@@ -229,6 +242,7 @@ def member_spec(vm: VmFile, machine: MachineSpec, place: MemberHost) -> MemberSp
             if vm.interval == "auto"
             else FixedInterval(fixed_ns=vm.interval)
         ),
+        disk_images=tuple(disk.path.absolute() for disk in vm.disks),
         network=NetworkSpec(tap=vm.tap, bridge=vm.network.bridge),
         register_=register_spec(vm.register_, place.register_folder),
         timing=TimingSpec(**vm.timing.model_dump(exclude={"qemu_deadline_ns"})),

@@ -207,7 +207,10 @@ class State:
         if not self.path.is_dir():
             return []
         return [
-            HostFolder(entry) for entry in sorted(self.path.iterdir()) if entry.is_dir() and entry.name != _REGISTER
+            HostFolder(entry)
+            for entry in sorted(self.path.iterdir())
+            # No host has such a name; images may lie there.
+            if entry.is_dir() and entry.name != _REGISTER and not entry.name.startswith(".")
         ]
 
     def members(self, vm: str | None = None) -> list[MemberFolder]:

@@ -85,6 +85,8 @@ class MemberStatus(Said):
     held_frames: int = 0
     held_bytes: int = 0
     full_copy: FullCopy | None = None
+    disks: tuple[str, ...] = ()
+    """The images of its disks there."""
     standby: Peer | None = None
     tracker: str | None = None
     device_state: str | None = None

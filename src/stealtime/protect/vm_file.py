@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from stealtime.protect.bypass import BypassRule
 from stealtime.protect.devices import ALLOWED, reason_against
+from stealtime.protect.disks import MOST_DISKS, Disk
 from stealtime.protect.endpoint import StandbyHost, describe_problem
 from stealtime.protect.paths import with_absolute_paths
 from stealtime.protect.qemu_user import QemuUserName
@@ -35,7 +36,7 @@ SHORTEST_INTERVAL_NS = 5_000_000
 SMALLEST_MEMORY_BYTES = 64 << 20
 """Debian's cloud kernel with its initramfs does not come up with less."""
 
-_DISKS = {"disk", "disks", "drive", "drives", "image"}
+_DISKS = {"disk", "drive", "drives", "image"}
 """What somebody writes who has protected machines of another kind."""
 _SCHEMA_HINT = "`stealtime schema vm` shows what each key takes"
 
@@ -277,7 +278,7 @@ class VmFile(Table):
     kernel: str = Field(default="cloud", min_length=1)
     """``rt``, ``rt-new``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
     initramfs: Path | None = None
-    """The guest's whole file system; default: one with the builtin program."""
+    """The guest's whole file system, or what finds it on a disk; default: one with the builtin program."""
     program: Literal["counter"] | None = None
     """A builtin program as the guest's only process, where no initramfs is given."""
     program_arguments: list[Annotated[str, Field(pattern=r"^[^\s\"',-][^\s\"',]*$")]] = Field(
@@ -290,6 +291,8 @@ class VmFile(Table):
     """The variant of the network card and all virtio devices. With virtio 1.0 each has 45 KB more state to save."""
     devices: list[str] = Field(default=["virtio-rng-pci"])
     """Further devices; those that cannot be protected are refused by name."""
+    disks: list[Disk] = Field(default=[], max_length=MOST_DISKS)
+    """The machine's disks (virtio-blk)."""
     network: Network = Network()
     """The guest's one network card."""
     mode: Mode = "net"
@@ -377,6 +380,10 @@ class VmFile(Table):
             raise ValueError(f"an initramfs and the program {self.program!r} are both given; one runs in the guest")
         if self.initramfs is None and self.program is None:
             raise ValueError('nothing runs in the guest: give an initramfs, or program = "counter"')
+        names = [disk.name for disk in self.disks]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"the disk {twice!r} is named twice")
         if self.bypass and self.mode != "net+bypass":
             raise ValueError(f'[[bypass]] is given and the mode is {self.mode!r}; rules count in mode = "net+bypass"')
         if not self.bypass and self.mode == "net+bypass":
@@ -452,8 +459,8 @@ def parse_vm_file(text: str, source: str, folder: Path) -> VmFile:
     document = parse(text, source)
     for key in _DISKS & document.keys():
         raise UsageError(
-            f"{source}: {key} = {document[key]!r}: a protected machine has no disk",
-            hint="it lives in its `initramfs`; docs/protect.md tells what else cannot be protected",
+            f"{source}: {key} = {document[key]!r}: disks are tables here",
+            hint='write [[disks]] with name = "root" and path = "root.raw" for each',
         )
     try:
         return VmFile.model_validate(with_absolute_paths(document, folder))

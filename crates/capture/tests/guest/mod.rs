@@ -56,6 +56,7 @@ impl Lab {
             mac: "52:54:00:00:00:01".into(),
             virtio: Virtio::Legacy,
             devices: vec!["virtio-rng-pci".into()],
+            disks: Vec::new(),
         };
         Self { folder, program: program.into(), spec, tracker: None }
     }

@@ -27,6 +27,9 @@ impl Active {
             }
             GuestEvent::NoGuest(error) => self.end = Some(Err(wording::in_full(&error))),
             GuestEvent::Advanced(advance) => self.advanced(&advance),
+            GuestEvent::DisksCopied { compared_bytes, copied_bytes } => {
+                self.events.add(&Event::DisksCopied { compared_bytes, copied_bytes });
+            }
             GuestEvent::Captured { epoch, is_last } => {
                 self.epochs.captured(epoch, now());
                 self.tell(ActiveInput::EpochCut { epoch, last: is_last });

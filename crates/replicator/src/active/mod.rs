@@ -22,7 +22,7 @@ use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{Heartbeat, LinkError, LinkSender, Message, Protected, Resign};
 use stealtime_succession::{
     ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId,
-    Permit, Promotion, Register, RegisterAnswer, RegisterError,
+    Permit, Promotion, Register, RegisterAnswer, RegisterError, Term,
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -30,6 +30,7 @@ use crate::admission::Promised;
 use crate::certificates::Certificates;
 use crate::clock::{nanoseconds, now, unix_ns};
 use crate::control::{Command, Request};
+use crate::disks::{self, DisksError};
 use crate::events::{Event, EventLog};
 use crate::guest::{Guest, GuestEvent, GuestFacts, MachineError, Order};
 use crate::metrics::{Metrics, MetricsError};
@@ -52,10 +53,17 @@ pub enum ActiveError {
     Register(#[from] RegisterError),
     #[error(transparent)]
     Machine(#[from] MachineError),
+    #[error("{error}", error = with_hint(.0))]
+    Disks(#[from] DisksError),
     #[error("{0}")]
     Guest(String),
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+}
+
+fn with_hint(error: &DisksError) -> String {
+    let text = wording::in_full(error);
+    error.hint().map_or(text.clone(), |hint| format!("{text}\nhint: {hint}"))
 }
 
 /// How a member comes to be active.
@@ -132,6 +140,8 @@ struct Active {
     events: EventLog,
     metrics: Option<Metrics>,
     promised: Option<Promised>,
+    /// That which is noted beside the images of its disks.
+    held_term: Term,
     since_unix_ns: u64,
     /// How it came to its end, or why it failed.
     end: Option<Result<ActiveEnding, String>>,
@@ -145,6 +155,9 @@ pub async fn run(
     origin: Origin,
     requests: mpsc::Receiver<Request>,
 ) -> Result<ActiveEnding, ActiveError> {
+    if let Origin::Boot { force } = origin {
+        disks::check_current(&spec, force).await?;
+    }
     let register = match &origin {
         Origin::Boot { .. } => registers::once(&spec.register, Ok).await?,
         // The guest stands meanwhile.
@@ -221,6 +234,7 @@ impl Active {
             port: PortWatching::default(),
             inputs: inputs.clone(),
             requests: Requests::default(),
+            held_term: Term(0),
             since_unix_ns: unix_ns(),
             end: None,
             spec,
@@ -303,11 +317,24 @@ impl Active {
         if state == ActiveState::Protected && before == ActiveState::Confirming {
             self.protected();
         }
+        self.hold_disks();
         self.inquire(state);
         self.guest.permit(self.member.permit());
         faults::set_protected(state == ActiveState::Protected);
         for action in actions {
             self.act(action);
+        }
+    }
+
+    /// Note beside the images that they are of the term that this member holds: they have all that the guest writes.
+    fn hold_disks(&mut self) {
+        let term = self.member.term();
+        if self.spec.disk_images.is_empty() || self.held_term == term || self.life.facts.is_none() {
+            return;
+        }
+        self.held_term = term;
+        if let Err(error) = disks::hold(&self.spec, term) {
+            self.events.warn(wording::in_full(&error));
         }
     }
 

@@ -52,6 +52,7 @@ impl Active {
             }
             Message::Call { .. } => {}
             Message::Leaving(leaving) => self.standby_leaves(leaving.is_leaving),
+            Message::DiskWanted(wanted) => self.guest.order(Order::DiskWanted(wanted)),
             Message::CopyHeld(held) => self.guest.order(Order::CopyHeld { term: held.term }),
             // The standby has found that it could not resume the guest, or its host is to go down.
             Message::Refuse { refusal, .. } => {

@@ -50,10 +50,9 @@ impl Active {
             dirty_pages_per_s,
             held_frames,
             held_bytes,
-            full_copy: (state == ActiveState::Syncing).then_some(FullCopy {
-                done_bytes: self.epochs.copied_bytes,
-                total_bytes: self.spec.machine.memory_bytes,
-            }),
+            full_copy: (state == ActiveState::Syncing)
+                .then_some(FullCopy { done_bytes: self.epochs.copied_bytes, total_bytes: self.spec.bytes_to_copy() }),
+            disks: self.spec.disk_images.clone(),
             standby,
             tracker: facts.map_or_else(String::new, |facts| facts.tracker.to_owned()),
             device_state: self.spec.device_state.name().to_owned(),

@@ -41,7 +41,7 @@ fn pages_within(time: Duration, pages: u64, since: Duration) -> usize {
 /// Which parts of the copy in advance the standby has.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    term: Term,
+    pub(super) term: Term,
     shipped: u64,
     held: u64,
 }
@@ -58,7 +58,7 @@ impl Copies {
 }
 
 /// Something ended the copy; tells whether it ends the engine, too.
-type BrokenOff = Option<bool>;
+pub(super) type BrokenOff = Option<bool>;
 
 impl Engine {
     /// Copy everything while the guest runs, then what it wrote meanwhile, until little is left; then the
@@ -72,14 +72,11 @@ impl Engine {
         }
         self.copies.begin(term);
         self.guest.tracked.arm()?;
+        self.note_disks();
         let all = PageRange { first: 0, count: self.guest.ram.len_pages() };
         let epoch = Epoch(first.0 - 1);
-        let head = EpochBegin { term, epoch, full: true, pages: all.count, device_bytes: 0 };
-        let broken_off = match self.ship(head, &[all])? {
-            None => self.rounds(EpochBegin { full: false, ..head })?,
-            broken_off => broken_off,
-        };
-        if let Some(is_end) = broken_off {
+        let head = EpochBegin { term, epoch, full: true, pages: all.count, device_bytes: 0, disk_bytes: 0 };
+        if let Some(is_end) = self.copy_in_advance(head, all)? {
             return Ok(is_end);
         }
         self.captured = epoch;
@@ -87,6 +84,22 @@ impl Engine {
         self.epoch(term, false)?;
         self.phase = Phase::AwaitingGo;
         Ok(false)
+    }
+
+    /// All memory, all disks, and what was written meanwhile of both.
+    fn copy_in_advance(&mut self, head: EpochBegin, all: PageRange) -> Result<BrokenOff, CaptureError> {
+        let more = EpochBegin { full: false, pages: 0, ..head };
+        let mut broken_off = self.ship(head, &[all])?;
+        if broken_off.is_none() {
+            broken_off = self.copy_disks(more)?;
+        }
+        if broken_off.is_none() {
+            broken_off = self.rounds(more)?;
+        }
+        if broken_off.is_none() {
+            broken_off = self.copy_last_blocks(more)?;
+        }
+        Ok(broken_off)
     }
 
     /// Ship what was written, round after round, until an epoch may follow.
@@ -214,14 +227,18 @@ impl Engine {
                 }
             }
         }
-        // What still lies in front of the standby would be in the way of the first whole epoch, and the guest
-        // goes on writing until that is acknowledged.
+        self.await_held()
+    }
+
+    /// Wait until the standby has one more part. What still lies in front of it would be in the way of the first whole
+    /// epoch, and the guest goes on writing until that is acknowledged.
+    pub(super) fn await_held(&mut self) -> Result<BrokenOff, CaptureError> {
         self.copies.shipped += 1;
         self.hear_until(Duration::MAX, |engine| Ok(engine.copies.held == engine.copies.shipped))
     }
 
     /// Give a parcel to the encoder. The link decides how fast.
-    fn pass_on(&mut self, parcel: Parcel) -> Result<BrokenOff, CaptureError> {
+    pub(super) fn pass_on(&mut self, parcel: Parcel) -> Result<BrokenOff, CaptureError> {
         let mut parcel = Some(parcel);
         self.hear_until(Duration::MAX, |engine| {
             let Some(waiting) = parcel.take() else { return Ok(true) };
@@ -237,7 +254,7 @@ impl Engine {
     }
 
     /// Hear orders until a moment, or until `is_done`. Some end the copy.
-    fn hear_until(
+    pub(super) fn hear_until(
         &mut self,
         moment: Duration,
         mut is_done: impl FnMut(&mut Self) -> Result<bool, CaptureError>,

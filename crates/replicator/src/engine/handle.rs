@@ -15,6 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::Engine;
 use super::staging_pool::StagingPool;
+use crate::disks::Disks;
 use crate::encoder::Parcel;
 use crate::guest::{CaptureError, GuestEvent, GuestFacts, Order};
 use crate::pacing::Pacing;
@@ -38,6 +39,8 @@ pub struct EngineSettings {
     pub in_flight_limit: u64,
     /// The guest's output.
     pub relay: Arc<Relay>,
+    /// The guest's disks.
+    pub disks: Arc<Disks>,
     /// What pages are copied into.
     pub staging: StagingPool,
     pub parcels: SyncSender<Parcel>,

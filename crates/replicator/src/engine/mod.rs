@@ -5,6 +5,7 @@
 
 mod advance;
 mod brake;
+mod disk_copy;
 mod handle;
 mod rounds;
 mod staging_pool;
@@ -63,6 +64,8 @@ struct Engine {
     link: Option<Parcel>,
     phase: Phase,
     copies: Copies,
+    /// What the standby wants of the blocks of a disk that it was last asked about.
+    wanted: Option<Vec<u64>>,
     /// Where the output was cut last.
     cut: Epoch,
     captured: Epoch,
@@ -110,6 +113,7 @@ impl Engine {
             link: None,
             phase: Phase::Resting,
             copies: Copies::default(),
+            wanted: None,
             cut: Epoch(0),
             captured: Epoch(0),
             acknowledged: Epoch(0),
@@ -156,6 +160,8 @@ impl Engine {
     /// Capture no more, and tell so.
     fn fail(&mut self, error: &CaptureError) {
         self.phase = Phase::Resting;
+        self.settings.disks.recorder.keep_nothing();
+        self.settings.disks.recorder.cutting(false);
         self.brake.rest();
         let silent = error.is_silence();
         if silent {
@@ -230,6 +236,7 @@ impl Engine {
         let command = if motion == Motion::Stand { "stop" } else { "cont" };
         // From here on: until QEMU has answered it may stand or run.
         self.brake.change(now(), motion);
+        self.settings.disks.recorder.cutting(motion == Motion::Stand);
         self.guest.qmp.execute(command, json!({}))?;
         Ok(())
     }
@@ -237,6 +244,7 @@ impl Engine {
     /// Nothing is captured for now: nobody holds the guest back.
     fn rest(&mut self) -> Result<(), CaptureError> {
         self.phase = Phase::Resting;
+        self.settings.disks.recorder.keep_nothing();
         if self.brake.stands() {
             self.turn_brake(Motion::Run)?;
         }
@@ -306,18 +314,23 @@ impl Engine {
                 }
             }
             Some(Order::StopGuest) => {
+                // QEMU waits for all that its guest wants of its disks.
+                self.settings.disks.recorder.cutting(true);
                 self.guest.qmp.execute("stop", json!({}))?;
                 self.is_stopped = true;
                 self.brake.rest();
                 self.tell(GuestEvent::Stopped);
             }
             Some(Order::ContinueGuest) => {
+                self.settings.disks.recorder.cutting(false);
+                self.settings.disks.allow_writes();
                 self.guest.qmp.execute("cont", json!({}))?;
                 self.is_stopped = false;
                 self.tell(GuestEvent::Continued);
             }
             Some(Order::Load { state, runs }) => self.load(&state, runs)?,
             Some(Order::CopyHeld { term }) => self.copies.held(term),
+            Some(Order::DiskWanted(wanted)) => self.hear_what_is_wanted(wanted),
             Some(Order::TellShutdown) => {
                 let shutdown = self.guest.qmp.shutdown();
                 self.tell(GuestEvent::Shutdown(shutdown));
@@ -343,6 +356,9 @@ impl Engine {
         faults::point("before-load");
         let deadline = self.settings.qemu_deadline;
         self.guest.qmp.set_timeout(deadline.max(LOAD_WITHIN));
+        if runs {
+            self.settings.disks.allow_writes();
+        }
         let loaded = if runs { self.guest.load_and_resume(state) } else { self.guest.load(state) };
         self.guest.qmp.set_timeout(deadline);
         loaded?;
@@ -364,11 +380,14 @@ impl Engine {
         let (guest, devices, pacing) = (&mut self.guest, &mut self.devices, &mut self.settings.pacing);
         let begin = now();
         faults::point("before-stop");
+        self.settings.disks.recorder.cutting(true);
         // Both commands are under way before the first is answered.
         let stop = guest.qmp.begin("stop", json!({}))?;
         devices.begin_capture(&mut guest.qmp)?;
         guest.qmp.finish(stop)?;
         let stopped = now();
+        // QEMU has waited for all that it had asked of them.
+        let disks = self.settings.disks.recorder.cut();
         faults::point("after-stop");
         let cut = self.settings.relay.drain_and_cut(epoch)?;
         self.cut = epoch;
@@ -391,6 +410,7 @@ impl Engine {
         } else {
             guest.qmp.execute("cont", json!({}))?;
         }
+        self.settings.disks.recorder.cutting(is_last);
         let continued = now();
         let held_back = self.brake.epoch(begin, continued);
         faults::point("after-continue");
@@ -431,7 +451,10 @@ impl Engine {
         // Told before it is shipped: an acknowledgement of an epoch that the member has not heard of is not
         // believed, and one of the first epoch does not come again.
         self.tell(GuestEvent::Captured { epoch, is_last });
-        self.settings.parcels.send(Parcel::Epoch { pages, devices: state, row }).map_err(|_| CaptureError::NobodyShips)
+        self.settings
+            .parcels
+            .send(Parcel::Epoch { pages, disks, devices: state, row: Box::new(row) })
+            .map_err(|_| CaptureError::NobodyShips)
     }
 
     /// Have memory for so many epochs, and for half as much again in each, made while the guest runs.

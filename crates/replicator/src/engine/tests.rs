@@ -111,6 +111,7 @@ impl Bench {
             qemu_deadline: DEADLINE,
             in_flight_limit: 4,
             relay: Arc::clone(&relay),
+            disks: Arc::default(),
             staging: StagingPool::start(mpsc::channel().1, 4, 1024).unwrap(),
             parcels,
             events,

@@ -35,7 +35,7 @@ use crate::spec::Spec;
 use crate::staging::{Piece, Staging, StagingError, StagingEvent};
 use crate::status::{FullCopy, Peer};
 use crate::trial_load::TrialError;
-use crate::{faults, signals, wording};
+use crate::{disks, faults, signals, wording};
 
 use leaves::LeaveWatching;
 use port::{PortWatching, hear};
@@ -170,9 +170,12 @@ async fn read(mut receiver: LinkReceiver, pieces: mpsc::Sender<Piece>, inputs: m
         };
         let term = message.term();
         let (piece, input) = match message {
-            Message::EpochBegin(_) | Message::Pages(_) | Message::Devices(_) | Message::EpochEnd(_) => {
-                (Some(Piece::Message(message)), Input::Traffic { term })
-            }
+            Message::EpochBegin(_)
+            | Message::Pages(_)
+            | Message::Devices(_)
+            | Message::DiskWrites(_)
+            | Message::DiskDigests(_)
+            | Message::EpochEnd(_) => (Some(Piece::Message(message)), Input::Traffic { term }),
             Message::Protected(_) => (Some(Piece::Term(term)), Input::Message(message)),
             message => (None, Input::Message(message)),
         };
@@ -330,8 +333,16 @@ impl Standby {
             }
             StagingEvent::Progress { pages, total_pages } => {
                 let bytes = |pages: u64| pages * PAGE_BYTES as u64;
-                self.full_copy = Some(FullCopy { done_bytes: bytes(pages), total_bytes: bytes(total_pages) });
+                let disks = self.spec.bytes_to_copy() - self.spec.machine.memory_bytes;
+                self.full_copy = Some(FullCopy { done_bytes: bytes(pages), total_bytes: bytes(total_pages) + disks });
                 self.watch.copy_moves();
+            }
+            StagingEvent::DiskCompared { wanted, bytes } => {
+                if let Some(copy) = &mut self.full_copy {
+                    copy.done_bytes = copy.total_bytes.min(copy.done_bytes + bytes);
+                }
+                self.watch.disk_moves();
+                self.pass_on(&Message::DiskWanted(wanted));
             }
             StagingEvent::CopyHeld { term } => {
                 self.watch.copy_held();
@@ -344,7 +355,12 @@ impl Standby {
                 self.reader.abort();
                 self.tell(StandbyInput::LinkClosed);
             }
-            StagingEvent::Failed(error @ StagingError::Ram(_)) => return Err(error.into()),
+            StagingEvent::Failed(
+                error @ (StagingError::Ram(_)
+                | StagingError::Disk(_)
+                | StagingError::Currency(_)
+                | StagingError::Compare(_)),
+            ) => return Err(error.into()),
             StagingEvent::Failed(StagingError::Trial(error)) => {
                 let text = wording::in_full(&error);
                 match after_failed_trial(self.member.state(), &self.spec.host, &text) {
@@ -429,6 +445,10 @@ impl Standby {
                 Message::Heartbeat(Heartbeat { term, sent_ns: nanoseconds(now()), echo_ns })
             }
             StandbyMessage::Confirmed { term } => {
+                // From here on this host may be the only one that has the machine.
+                if let Err(error) = disks::hold(&self.spec, term) {
+                    self.events.warn(wording::in_full(&error));
+                }
                 self.events.add(&Event::Protected { term, epoch: self.member.committed().unwrap_or(Epoch(0)) });
                 let port_fault = self.port_fault();
                 Message::Confirmed(Confirmed { term, port_fault })

@@ -52,6 +52,7 @@ pub async fn run(caller: Caller) -> Result<Outcome, StandbyError> {
         Err(error) => {
             let hint = match &error {
                 StandbyError::Folder(FolderError::Io(_)) => "see that there is room on its disk",
+                StandbyError::Machine(MachineError::Disks(error)) => error.hint().unwrap_or("see its log"),
                 _ => "see the log of the host daemon there",
             };
             let refusal = ShippingRefusal::Other {
@@ -252,7 +253,8 @@ impl Prepared {
         events.add(&Event::Linked { peer: active.to_string() });
         sender.send(&Message::Welcome(welcome)).await?;
         let to_conductor = to_inputs.clone();
-        let (staging, pieces) = Staging::start(Arc::clone(&facts.ram), hello.term, trials, move |event| {
+        let content = (Arc::clone(&facts.ram), machine.disks());
+        let (staging, pieces) = Staging::start(content, hello.term, trials, move |event| {
             let _ = to_conductor.send(Input::Staging(event));
         })
         .map_err(MachineError::from)?;

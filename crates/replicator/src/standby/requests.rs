@@ -67,6 +67,7 @@ impl Standby {
             epoch: self.staged.0,
             acknowledged: committed,
             full_copy,
+            disks: self.spec.disk_images.clone(),
             standby: Some(self.active.clone()),
             tracker: self.facts.tracker.to_owned(),
             device_state: self.spec.device_state.name().to_owned(),

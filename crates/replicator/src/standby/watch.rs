@@ -65,6 +65,12 @@ impl Watch {
         self.pace.moved = now();
     }
 
+    /// More of the disks was compared: they come behind all memory.
+    pub fn disk_moves(&mut self) {
+        self.copy_moves();
+        self.pace.whole = None;
+    }
+
     /// All memory was written, or what came in one more round.
     pub fn copy_held(&mut self) {
         self.pace.whole.get_or_insert_with(now);

@@ -26,7 +26,7 @@ impl BatchHash {
     }
 }
 
-/// The digest of an epoch: of its head, the hashes of its batches and its device state.
+/// The digest of an epoch: of its head, the hashes of its batches, what it has of the disks and its device state.
 pub struct EpochDigest(Xxh3);
 
 impl EpochDigest {
@@ -36,12 +36,21 @@ impl EpochDigest {
         for number in [begin.term.0, begin.epoch.0, u64::from(begin.full), begin.pages, begin.device_bytes] {
             digest.update(&number.to_le_bytes());
         }
+        // A machine without disks is digested as one always was.
+        if begin.disk_bytes > 0 {
+            digest.update(&begin.disk_bytes.to_le_bytes());
+        }
         Self(digest)
     }
 
     /// Adds the hash of the next batch.
     pub fn batch(&mut self, hash: u64) {
         self.0.update(&hash.to_le_bytes());
+    }
+
+    /// Adds the next bytes of what the disks have.
+    pub fn disks(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
     }
 
     /// Adds the next bytes of the device state.

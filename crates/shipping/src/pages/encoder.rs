@@ -1,5 +1,6 @@
 //! The encoder of written pages, for one link: it keeps a shadow of what was shipped on it.
 
+use stealtime_disk::Write;
 use stealtime_succession::{Epoch, Term};
 
 use super::batch::{PAGES_LIMIT, PageKind, RunBuilder};
@@ -7,6 +8,7 @@ use super::digest::{BatchHash, EpochDigest};
 use super::packing::{CONTENTS_LIMIT_BYTES, pack};
 use super::shadow::Shadow;
 use super::{EncodeStatistics, delta};
+use crate::disks;
 use crate::frame::{EncodedFrame, FrameKind};
 use crate::message::{EpochBegin, EpochEnd, Message, MessageError};
 use crate::page::{PAGE_BYTES, Page, ZERO_PAGE};
@@ -33,11 +35,15 @@ pub enum EncodeError {
     BeyondRam { index: u64, ram_pages: u64 },
     #[error("{pages} pages come with {bytes} bytes of content")]
     ContentLength { pages: usize, bytes: usize },
-    #[error("{epoch} has {pages} pages and {device_bytes} bytes of device state, and announced {announced:?}")]
+    #[error(
+        "{epoch} has {pages} pages, {disk_bytes} bytes of disks and {device_bytes} bytes of device state, and announced \
+         {announced:?}"
+    )]
     Announced {
         epoch: Epoch,
         pages: u64,
-        /// The device state that came.
+        /// What came of the disks, and the device state that came.
+        disk_bytes: u64,
         device_bytes: u64,
         announced: EpochBegin,
     },
@@ -57,6 +63,8 @@ pub struct EpochToShip<'staged> {
     pub indices: &'staged [u64],
     /// Their content, one after the other.
     pub content: &'staged [u8],
+    /// What was written of the disks.
+    pub disks: &'staged [Write],
     pub devices: &'staged [u8],
 }
 
@@ -105,9 +113,11 @@ impl PageEncoder {
             full: epoch.full,
             pages: epoch.indices.len() as u64,
             device_bytes: epoch.devices.len() as u64,
+            disk_bytes: disks::encoded_bytes(epoch.disks),
         };
         let mut encoder = self.begin(begin, emit)?;
         encoder.pages(epoch.indices, epoch.content)?;
+        encoder.disks(epoch.disks)?;
         encoder.devices(epoch.devices)?;
         encoder.end()
     }
@@ -139,6 +149,7 @@ impl PageEncoder {
             next_index: 0,
             pages: 0,
             device_bytes: 0,
+            disk_bytes: 0,
             runs: RunBuilder::default(),
             hash: BatchHash::default(),
             digest: EpochDigest::new(&begin),
@@ -159,6 +170,7 @@ pub struct EpochEncoder<'encoder> {
     next_index: u64,
     pages: u64,
     device_bytes: u64,
+    disk_bytes: u64,
     runs: RunBuilder,
     hash: BatchHash,
     digest: EpochDigest,
@@ -206,34 +218,53 @@ impl EpochEncoder<'_> {
         Ok(())
     }
 
+    /// Adds what was written of the disks; no pages may come after it.
+    pub fn disks(&mut self, writes: &[Write]) -> Result<(), EncodeError> {
+        self.ship_batch()?;
+        let before = self.statistics.shipped_bytes;
+        for piece in disks::pieces(writes, CONTENTS_LIMIT_BYTES) {
+            self.digest.disks(&piece);
+            self.disk_bytes += piece.len() as u64;
+            self.ship_packed(FrameKind::DiskWrites, &piece)?;
+        }
+        self.statistics.disk_bytes += self.statistics.shipped_bytes - before;
+        Ok(())
+    }
+
     /// Adds device state; no pages may come after it.
     pub fn devices(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
         self.ship_batch()?;
         let before = self.statistics.shipped_bytes;
-        let EpochBegin { term, epoch, .. } = self.begin;
         for piece in bytes.chunks(DEVICE_PIECE_BYTES) {
             self.digest.devices(piece);
             self.device_bytes += piece.len() as u64;
-            let PageEncoder { packed: room, body, .. } = &mut *self.encoder;
-            let (head, packed) = pack(piece, room);
-            body.clear();
-            head.push(body);
-            body.extend_from_slice(packed);
-            let frame = EncodedFrame::new(FrameKind::Devices, term, epoch, body).map_err(MessageError::from)?;
-            self.ship(frame);
+            self.ship_packed(FrameKind::Devices, piece)?;
         }
         self.statistics.device_bytes += self.statistics.shipped_bytes - before;
+        Ok(())
+    }
+
+    fn ship_packed(&mut self, kind: FrameKind, contents: &[u8]) -> Result<(), EncodeError> {
+        let EpochBegin { term, epoch, .. } = self.begin;
+        let PageEncoder { packed: room, body, .. } = &mut *self.encoder;
+        let (head, packed) = pack(contents, room);
+        body.clear();
+        head.push(body);
+        body.extend_from_slice(packed);
+        let frame = EncodedFrame::new(kind, term, epoch, body).map_err(MessageError::from)?;
+        self.ship(frame);
         Ok(())
     }
 
     pub fn end(mut self) -> Result<EncodeStatistics, EncodeError> {
         self.ship_batch()?;
         let announced = self.begin;
-        let (pages, device_bytes) = (self.pages, self.device_bytes);
-        if (pages, device_bytes) != (announced.pages, announced.device_bytes)
+        let (pages, disk_bytes, device_bytes) = (self.pages, self.disk_bytes, self.device_bytes);
+        if (pages, disk_bytes, device_bytes) != (announced.pages, announced.disk_bytes, announced.device_bytes)
             || (announced.full && pages != self.encoder.ram_pages)
         {
-            return Err(EncodeError::Announced { epoch: announced.epoch, pages, device_bytes, announced });
+            let epoch = announced.epoch;
+            return Err(EncodeError::Announced { epoch, pages, disk_bytes, device_bytes, announced });
         }
         let digest = self.digest.finish();
         let EpochBegin { term, epoch, .. } = announced;

@@ -3,6 +3,7 @@
 use stealtime_succession::{Epoch, Term};
 
 use super::{BatchError, PackingError};
+use crate::disks::DiskPieceError;
 
 /// Why an epoch was not staged. Nothing was applied, and nothing may be acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +40,8 @@ pub enum StageError {
     Batch { epoch: Epoch, batch: u32, error: BatchError },
     #[error("a piece of the device state of {epoch} is malformed: {error}")]
     Devices { epoch: Epoch, error: PackingError },
+    #[error("what {epoch} has of the disks is malformed: {error}")]
+    Disks { epoch: Epoch, error: DiskPieceError },
     #[error("batch {batch} of {epoch} comes where batch {expected} is due")]
     BatchNumber {
         epoch: Epoch,

@@ -1,5 +1,6 @@
 //! What the stager gives: an epoch to be acknowledged, and then applied.
 
+use stealtime_disk::Write;
 use stealtime_succession::{Epoch, Term};
 
 use crate::page::{PAGE_BYTES, Page};
@@ -23,6 +24,8 @@ pub struct StagedEpoch {
     pub content: Vec<u8>,
     /// The pages of zeros, ascending.
     pub zero_pages: Vec<u64>,
+    /// What was written of the disks, in that order.
+    pub disks: Vec<Write>,
     /// The device state; empty in a copy in advance, from which nothing can be resumed.
     pub devices: Vec<u8>,
 }
@@ -50,6 +53,7 @@ impl StagedEpoch {
         self.pages.clear();
         self.content.clear();
         self.zero_pages.clear();
+        self.disks.clear();
         self.devices.clear();
     }
 }

@@ -9,7 +9,8 @@ use super::batch::{self, BatchError, BatchHead, PageKind, Run};
 use super::digest::{BatchHash, EpochDigest};
 use super::packing::PackingHead;
 use super::{PageSource, StageError, StagedEpoch, delta};
-use crate::message::{DevicePiece, EpochBegin, EpochEnd, Message, PageBatch};
+use crate::disks;
+use crate::message::{DevicePiece, DiskPiece, EpochBegin, EpochEnd, Message, PageBatch};
 use crate::page::ZERO_PAGE;
 
 /// What an epoch may have at most.
@@ -18,13 +19,16 @@ pub struct StagerLimits {
     pub ram_pages: u64,
     /// The longest device state.
     pub device_bytes: u64,
+    /// The most of the disks, before packing.
+    pub disk_bytes: u64,
 }
 
 impl StagerLimits {
     /// Limits for a RAM of `ram_pages`. Device state was 13 kB for a small machine; 64 MiB leaves room for
-    /// the memory of a graphics adapter, which `ignore-shared` counts as device state.
+    /// the memory of a graphics adapter, which `ignore-shared` counts as device state. Of the disks an epoch has 64 MiB and
+    /// what QEMU had under way, as writers wait above that.
     pub fn new(ram_pages: u64) -> Self {
-        Self { ram_pages, device_bytes: 64 << 20 }
+        Self { ram_pages, device_bytes: 64 << 20, disk_bytes: 1 << 30 }
     }
 }
 
@@ -34,6 +38,7 @@ struct Staging {
     next_batch: u32,
     next_index: u64,
     pages: u64,
+    disk_bytes: u64,
     digest: EpochDigest,
     epoch: StagedEpoch,
 }
@@ -101,6 +106,7 @@ impl EpochStager {
         match message {
             Message::EpochBegin(begin) => self.begin(begin).map(|()| None),
             Message::Pages(batch) => self.pages(batch, base).map(|()| None),
+            Message::DiskWrites(piece) => self.disks(piece).map(|()| None),
             Message::Devices(piece) => self.devices(piece).map(|()| None),
             Message::EpochEnd(end) => self.end(end).map(Some),
             _ => Ok(None),
@@ -121,12 +127,13 @@ impl EpochStager {
         epoch.clear();
         (epoch.term, epoch.epoch, epoch.full) = (begin.term, begin.epoch, begin.full);
         let digest = EpochDigest::new(begin);
-        self.staging = Some(Staging { begin: *begin, next_batch: 0, next_index: 0, pages: 0, digest, epoch });
+        self.staging =
+            Some(Staging { begin: *begin, next_batch: 0, next_index: 0, pages: 0, disk_bytes: 0, digest, epoch });
         Ok(())
     }
 
     fn check_begin(&self, begin: &EpochBegin) -> Result<(), StageError> {
-        let EpochBegin { term, epoch, full, pages, device_bytes } = *begin;
+        let EpochBegin { term, epoch, full, pages, device_bytes, disk_bytes } = *begin;
         if self.broken {
             return Err(StageError::Broken { epoch });
         }
@@ -148,13 +155,17 @@ impl EpochStager {
             }
             _ => {}
         }
-        let StagerLimits { ram_pages, device_bytes: device_limit } = self.limits;
+        let StagerLimits { ram_pages, device_bytes: device_limit, disk_bytes: disk_limit } = self.limits;
         if pages > ram_pages || (full && pages != ram_pages) {
             return Err(StageError::Announced { epoch, what: "pages", announced: pages, limit: ram_pages });
         }
         if device_bytes > device_limit {
             let what = "bytes of device state";
             return Err(StageError::Announced { epoch, what, announced: device_bytes, limit: device_limit });
+        }
+        if disk_bytes > disk_limit {
+            let what = "bytes of disks";
+            return Err(StageError::Announced { epoch, what, announced: disk_bytes, limit: disk_limit });
         }
         Ok(())
     }
@@ -169,6 +180,16 @@ impl EpochStager {
         let result = batch::read(&batch.body, &mut self.contents)
             .map_err(|error| StageError::Batch { epoch, batch: staging.next_batch, error })
             .and_then(|head| staging.decode(&head, &self.contents, &mut self.hash, base, ram_pages));
+        self.put_back(staging, result)
+    }
+
+    /// Takes a piece of what the epoch has of the disks.
+    ///
+    /// # Errors
+    /// A [`StageError`] if it is out of turn, malformed or more than was announced.
+    pub fn disks(&mut self, piece: &DiskPiece) -> Result<(), StageError> {
+        let mut staging = self.take_staging("a part of a disk", piece.term, piece.epoch)?;
+        let result = staging.take_disks(piece, &mut self.contents);
         self.put_back(staging, result)
     }
 
@@ -193,9 +214,9 @@ impl EpochStager {
         let result = if found != announced {
             Err(StageError::Incomplete { epoch, what: "bytes of device state", found, announced })
         } else if staging.digest.finish() == end.digest {
-            staging.check_page_count()
+            staging.check_counts()
         } else {
-            staging.check_page_count().and(Err(StageError::Digest { epoch }))
+            staging.check_counts().and(Err(StageError::Digest { epoch }))
         };
         if let Err(error) = result {
             self.discard();
@@ -242,6 +263,15 @@ impl Staging {
         Err(StageError::Incomplete { epoch, what: "pages", found: self.pages, announced })
     }
 
+    fn check_counts(&self) -> Result<(), StageError> {
+        self.check_page_count()?;
+        let EpochBegin { epoch, disk_bytes: announced, .. } = self.begin;
+        if self.disk_bytes == announced {
+            return Ok(());
+        }
+        Err(StageError::Incomplete { epoch, what: "bytes of disks", found: self.disk_bytes, announced })
+    }
+
     fn decode(
         &mut self,
         head: &BatchHead,
@@ -278,6 +308,23 @@ impl Staging {
         }
         self.digest.batch(head.hash);
         self.next_batch += 1;
+        Ok(())
+    }
+
+    fn take_disks(&mut self, piece: &DiskPiece, contents: &mut Vec<u8>) -> Result<(), StageError> {
+        let (epoch, announced) = (piece.epoch, self.begin.disk_bytes);
+        let mut packed = piece.content.as_slice();
+        PackingHead::take(&mut packed)
+            .and_then(|head| head.unpack(packed, contents))
+            .map_err(Into::into)
+            .and_then(|()| disks::read_writes(contents, &mut self.epoch.disks))
+            .map_err(|error| StageError::Disks { epoch, error })?;
+        self.digest.disks(contents);
+        self.disk_bytes += contents.len() as u64;
+        if self.disk_bytes > announced {
+            let found = self.disk_bytes;
+            return Err(StageError::Incomplete { epoch, what: "bytes of disks", found, announced });
+        }
         Ok(())
     }
 

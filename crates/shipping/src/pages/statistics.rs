@@ -22,6 +22,8 @@ pub struct EncodeStatistics {
     pub stored_batches: u64,
     /// All bytes that go over the line for the epoch: frames with their headers, device state included.
     pub shipped_bytes: u64,
+    /// Those of them that carry what was written of the disks.
+    pub disk_bytes: u64,
     /// Those of them that carry device state.
     pub device_bytes: u64,
 }
@@ -46,6 +48,7 @@ impl AddAssign for EncodeStatistics {
         self.compressed_batches += other.compressed_batches;
         self.stored_batches += other.stored_batches;
         self.shipped_bytes += other.shipped_bytes;
+        self.disk_bytes += other.disk_bytes;
         self.device_bytes += other.device_bytes;
     }
 }

@@ -63,7 +63,8 @@ pub fn frames_of(
     let full = indices.len() as u64 == memory.pages();
     let content = memory.staged(indices);
     let mut frames = Vec::new();
-    let to_ship = EpochToShip { term: TERM, epoch: Epoch(epoch), full, indices, content: &content, devices };
+    let to_ship =
+        EpochToShip { term: TERM, epoch: Epoch(epoch), full, indices, content: &content, disks: &[], devices };
     let statistics = encoder.encode(&to_ship, &mut |frame| frames.push(frame)).unwrap();
     assert_eq!(statistics.pages(), indices.len() as u64);
     assert_eq!(statistics.shipped_bytes, frames.iter().map(|frame| frame.as_bytes().len() as u64).sum::<u64>());

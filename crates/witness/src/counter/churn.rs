@@ -44,6 +44,15 @@ impl Churn {
         }
     }
 
+    /// Counts what was verified elsewhere, too.
+    pub fn found(&self, verified: u64, wrong: &[u64]) {
+        self.verified.fetch_add(verified, Ordering::Relaxed);
+        self.mismatches.fetch_add(wrong.len() as u64, Ordering::Relaxed);
+        if !wrong.is_empty() {
+            (self.report)(&format!("counter: the disk's blocks {wrong:?} are wrong"));
+        }
+    }
+
     /// Rewrites `pages_at_once` pages each `interval`, for ever, in a thread of its own.
     pub fn start(self: &Arc<Self>, pages_at_once: u64, interval: Duration) -> std::io::Result<()> {
         if self.pages == 0 || pages_at_once == 0 {

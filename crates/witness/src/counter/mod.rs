@@ -3,10 +3,11 @@
 //!
 //! It counts for its clients over TCP and UDP (`protocol`, `ledger`), and meanwhile rewrites pages of memory
 //! at a set rate, each of which tells by itself whether it is the right one of the right time (`memory`).
-//! Nothing is kept on disk: what survives the machine it ran on, survived because the memory did. The client
-//! is `counting`.
+//! Nothing is kept on disk unless it is told to (`disk`): what survives the machine it ran on, survived because the
+//! memory did. The client is `counting`.
 
 mod churn;
+mod disk;
 mod identity;
 mod ledger;
 mod memory;

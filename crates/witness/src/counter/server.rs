@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -15,6 +16,7 @@ use stealtime_probe::clock::{SampleClock, monotonic_raw_ns, realtime_ns};
 use thiserror::Error;
 
 use crate::counter::churn::Churn;
+use crate::counter::disk::DiskLedger;
 use crate::counter::identity::{Identity, IdentityError};
 use crate::counter::ledger::{Entry, Ledger};
 use crate::counter::memory::{PAGE_BYTES, PatternMemory};
@@ -49,6 +51,8 @@ pub enum CounterError {
         /// What limits it.
         source: io::Error,
     },
+    #[error("the counter cannot use the disk {path}")]
+    Disk { path: PathBuf, source: io::Error },
     #[error("the counter cannot go on")]
     Kernel(#[from] io::Error),
 }
@@ -86,7 +90,7 @@ pub struct Server {
 }
 
 struct State {
-    ledger: Mutex<Ledger>,
+    ledger: Mutex<(Ledger, Option<DiskLedger>)>,
     churn: Arc<Churn>,
     identity: Identity,
     connections: AtomicUsize,
@@ -104,8 +108,11 @@ impl Server {
         let memory = PatternMemory::new(counter.memory / PAGE_BYTES, counter.fill);
         let churn = Arc::new(Churn::new(memory, report));
         churn.start(counter.dirty.pages, counter.dirty.interval)?;
+        let open =
+            |path: &PathBuf| DiskLedger::open(path).map_err(|source| CounterError::Disk { path: path.clone(), source });
+        let disk = counter.disk.as_ref().map(open).transpose()?;
         let state = State {
-            ledger: Mutex::default(),
+            ledger: Mutex::new((Ledger::default(), disk)),
             churn,
             identity: Identity::draw()?,
             connections: AtomicUsize::new(0),
@@ -183,6 +190,7 @@ fn answer_stream(mut connection: TcpStream, state: &State) -> io::Result<()> {
         let request = Request::decode(&bytes).map_err(io::Error::other)?;
         if request.operation == Operation::Check {
             state.churn.verify_all();
+            state.verify_disk();
         }
         connection.write_all(&state.answer(&request))?;
     }
@@ -218,10 +226,31 @@ impl State {
         answer.encode()
     }
 
+    fn verify_disk(&self) {
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let (ledger, disk) = &mut *ledger;
+        let total = ledger.tell(Outcome::Told, 0).total;
+        match disk.as_mut().map(|disk| disk.verify(total)) {
+            None => {}
+            Some(Ok((verified, wrong))) => self.churn.found(verified, &wrong),
+            Some(Err(_)) => self.churn.found(1, &[u64::MAX]),
+        }
+    }
+
     fn entry(&self, request: &Request) -> Entry {
         let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let (ledger, disk) = &mut *ledger;
         match (request.operation, self.on_reboot) {
-            (Operation::Count, _) => ledger.count(request.client, request.sequence),
+            (Operation::Count, _) => {
+                let entry = ledger.count(request.client, request.sequence);
+                // Nothing is acknowledged that the disk does not have.
+                if let (Outcome::Applied, Some(disk)) = (entry.outcome, disk)
+                    && disk.record(entry.total).is_err()
+                {
+                    self.churn.found(1, &[entry.total]);
+                }
+                entry
+            }
             (Operation::Status | Operation::Check, _) => ledger.tell(Outcome::Told, request.client),
             (Operation::Reboot | Operation::PowerOff, OnReboot::Refuse) => {
                 ledger.tell(Outcome::Refused, request.client)

@@ -1,6 +1,7 @@
 //! The counter's options: from its command line, or from one word of the kernel's.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -28,6 +29,9 @@ pub struct Counter {
     /// How many bytes of each rewritten page change
     #[arg(long, value_name = "SIZE", default_value = "256B", value_parser = parse_fill)]
     pub fill: usize,
+    /// A disk that each total is written to as well, e.g. /dev/vda; what is on it is lost
+    #[arg(long, value_name = "PATH")]
+    pub disk: Option<PathBuf>,
 }
 
 /// Where a counter listens.

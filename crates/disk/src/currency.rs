@@ -1,0 +1,170 @@
+//! Up to which term an image is current: the note beside it.
+//!
+//! A term is a holder and its standby, and a register hands them out. An image is current in a term if its host held
+//! the machine then, or was the standby that was named. Between two starts of one machine two terms pass at most: that
+//! of its orderly end, and that of its new beginning.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// As many terms may lie between the last one that an image is current in and a start from it.
+const TERMS_OF_AN_END_AND_A_START: u64 = 2;
+
+/// Why a machine is not started from an image.
+#[derive(Debug, thiserror::Error)]
+pub enum CurrencyError {
+    #[error("the disk image {image} was being copied to this host when that ended: it is of no single moment")]
+    HalfCopied { image: PathBuf },
+    #[error(
+        "the disk image {image} is of term {found}, and the machine has run elsewhere since, up to term {newest}: what \
+         it wrote there would be lost"
+    )]
+    LeftBehind { image: PathBuf, found: u64, newest: u64 },
+    #[error("the note {note} cannot be used: {source}")]
+    Io { note: PathBuf, source: io::Error },
+}
+
+impl CurrencyError {
+    /// What the user may do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::HalfCopied { .. } => {
+                "start the machine on the host where it ran last, or put the image back from a backup and remove its .term file"
+            }
+            Self::LeftBehind { .. } => "start it on the host where it ran last; --force starts it from this image",
+            Self::Io { .. } => "see that it is yours, or remove it if you know that the image is current",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Note {
+    /// None while it is copied.
+    term: Option<u64>,
+}
+
+/// The note beside an image.
+#[derive(Debug, Clone)]
+pub struct Currency {
+    image: PathBuf,
+    note: PathBuf,
+}
+
+impl Currency {
+    /// Of the image at this path; a link counts as what it leads to.
+    pub fn of(image: &Path) -> Self {
+        let image = image.canonicalize().unwrap_or_else(|_| image.to_owned());
+        let mut note = image.clone().into_os_string();
+        note.push(".term");
+        Self { image, note: note.into() }
+    }
+
+    /// The image is being copied to: until it is complete, nothing may start from it.
+    pub fn begin_copy(&self) -> Result<(), CurrencyError> {
+        self.put(Note { term: None })
+    }
+
+    /// The image is current in this term.
+    pub fn hold(&self, term: u64) -> Result<(), CurrencyError> {
+        self.put(Note { term: Some(term) })
+    }
+
+    /// See that a machine may start from it in this term. One without a note has never been protected from here: its
+    /// user says that it is the machine's. `force`: he says so of one that was left behind, too.
+    pub fn check(&self, term: u64, force: bool) -> Result<(), CurrencyError> {
+        let image = || self.image.clone();
+        match self.read()? {
+            Some(Note { term: None }) => Err(CurrencyError::HalfCopied { image: image() }),
+            Some(Note { term: Some(found) }) if found + TERMS_OF_AN_END_AND_A_START < term && !force => {
+                Err(CurrencyError::LeftBehind { image: image(), found, newest: term - 1 })
+            }
+            None | Some(_) => Ok(()),
+        }
+    }
+
+    fn read(&self) -> Result<Option<Note>, CurrencyError> {
+        let failed = |source| CurrencyError::Io { note: self.note.clone(), source };
+        match fs::read(&self.note) {
+            Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| failed(error.into())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Whatever happens meanwhile, the note is the old or the new one.
+    fn put(&self, note: Note) -> Result<(), CurrencyError> {
+        let failed = |source| CurrencyError::Io { note: self.note.clone(), source };
+        let written = || -> io::Result<()> {
+            let mut temporary = self.note.clone().into_os_string();
+            temporary.push(".new");
+            let temporary = PathBuf::from(temporary);
+            let mut file = fs::File::create(&temporary)?;
+            file.write_all(&serde_json::to_vec(&note)?)?;
+            file.sync_all()?;
+            fs::rename(&temporary, &self.note)?;
+            // Else the name might be the old one's after a power cut.
+            fs::File::open(self.note.parent().unwrap_or(Path::new("/")))?.sync_all()
+        };
+        written().map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn currency() -> (tempfile::TempDir, Currency) {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("disk.raw");
+        fs::write(&image, "").unwrap();
+        let currency = Currency::of(&image);
+        (folder, currency)
+    }
+
+    #[test]
+    fn an_image_without_a_note_is_its_users_word() {
+        let (_folder, currency) = currency();
+        currency.check(1, false).unwrap();
+        currency.check(900, false).unwrap();
+    }
+
+    #[test]
+    fn an_image_starts_again_after_an_orderly_end_and_not_after_the_machine_ran_elsewhere() {
+        let (_folder, currency) = currency();
+        currency.hold(7).unwrap();
+        // Held in 7, ended in 8, started in 9.
+        for term in 1..=9 {
+            currency.check(term, false).unwrap();
+        }
+        let refused = currency.check(10, false).unwrap_err();
+        assert!(matches!(refused, CurrencyError::LeftBehind { found: 7, newest: 9, .. }), "{refused}");
+        currency.check(10, true).unwrap();
+    }
+
+    #[test]
+    fn an_image_that_was_being_copied_to_is_never_started_from() {
+        let (folder, currency) = currency();
+        currency.hold(7).unwrap();
+        currency.begin_copy().unwrap();
+        for force in [false, true] {
+            assert!(matches!(currency.check(7, force), Err(CurrencyError::HalfCopied { .. })));
+        }
+        currency.hold(8).unwrap();
+        currency.check(9, false).unwrap();
+        // A link is what it leads to.
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(folder.path().join("disk.raw"), &link).unwrap();
+        assert!(matches!(Currency::of(&link).check(90, false), Err(CurrencyError::LeftBehind { .. })));
+    }
+
+    #[test]
+    fn a_note_that_is_none_is_told() {
+        let (folder, currency) = currency();
+        fs::write(folder.path().join("disk.raw.term"), "7").unwrap();
+        assert!(matches!(currency.check(1, true), Err(CurrencyError::Io { .. })));
+    }
+}

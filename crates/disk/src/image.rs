@@ -1,0 +1,276 @@
+//! The file that holds a disk.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+use rustix::io::Errno;
+
+use crate::copying::{BLOCK_BYTES, BlockDigest, ZERO_BLOCK};
+use crate::write::{Content, Write};
+
+/// QEMU locks single bytes of an image, from 100 on for what it does and from 200 on for what it lets others
+/// do (block/file-posix.c, `RAW_LOCK_PERM_BASE` and `RAW_LOCK_SHARED_BASE`), for 64 permissions at most. Who has all of
+/// them for itself keeps each QEMU away, and is kept away by each.
+const LOCKED_FROM: i64 = 100;
+const LOCKED_BYTES: i64 = 164;
+
+// As `struct flock` has them.
+#[allow(clippy::cast_possible_truncation, reason = "they are 1 and 0")]
+const F_WRLCK: libc::c_short = libc::F_WRLCK as libc::c_short;
+#[allow(clippy::cast_possible_truncation, reason = "they are 1 and 0")]
+const SEEK_SET: libc::c_short = libc::SEEK_SET as libc::c_short;
+
+/// Why an image cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    #[error("the disk image {path} cannot be {what}: {source}")]
+    Io { path: PathBuf, what: &'static str, source: io::Error },
+    #[error("the disk image {path} is {found}; only regular files can be protected")]
+    NoFile { path: PathBuf, found: &'static str },
+    #[error("the disk image {path} has {found} bytes, and the machine's disk has {expected}")]
+    Size { path: PathBuf, found: u64, expected: u64 },
+    #[error("the disk image {path} is in use by another program, perhaps by a QEMU that runs the machine already")]
+    InUse { path: PathBuf },
+}
+
+impl ImageError {
+    /// What the user may do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Io { .. } => "see that it is there, that there is room, and that this user may read and write it",
+            Self::NoFile { .. } => "convert it: `qemu-img convert -O raw SOURCE IMAGE`",
+            Self::Size { .. } => "move the file away if it belongs to another machine: a new one is made and copied",
+            Self::InUse { .. } => "end the other program first; `fuser IMAGE` names it",
+        }
+    }
+}
+
+/// An image that is this process's alone while it is open.
+#[derive(Debug)]
+pub struct Image {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Image {
+    /// Open an image of so many bytes.
+    pub fn open(path: &Path, bytes: u64) -> Result<Self, ImageError> {
+        Self::with_options(path, bytes, OpenOptions::new().read(true).write(true))
+    }
+
+    /// The same; where there is none, make one that is all zeros and takes no room yet.
+    pub fn open_or_make(path: &Path, bytes: u64) -> Result<Self, ImageError> {
+        let failed = |what, source| ImageError::Io { path: path.into(), what, source };
+        // A link whose target is gone is somebody's mistake: nothing is made at its other end.
+        if path.is_symlink() || path.exists() {
+            return Self::open(path, bytes);
+        }
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| failed("made", error))?;
+        }
+        let file = OpenOptions::new().write(true).create_new(true).open(path);
+        let file = file.map_err(|error| failed("made", error))?;
+        file.set_len(bytes).map_err(|error| failed("made", error))?;
+        Self::open(path, bytes)
+    }
+
+    fn with_options(path: &Path, bytes: u64, options: &OpenOptions) -> Result<Self, ImageError> {
+        let failed = |what| move |source| ImageError::Io { path: path.into(), what, source };
+        let metadata = std::fs::metadata(path).map_err(failed("read"))?;
+        // Before it is opened: a pipe would be waited for.
+        if !metadata.is_file() {
+            let found = if metadata.is_dir() { "a folder" } else { "no file but a device, a pipe or a socket" };
+            return Err(ImageError::NoFile { path: path.into(), found });
+        }
+        let file = options.open(path).map_err(failed("opened"))?;
+        if metadata.len() != bytes {
+            return Err(ImageError::Size { path: path.into(), found: metadata.len(), expected: bytes });
+        }
+        let lock =
+            libc::flock { l_type: F_WRLCK, l_whence: SEEK_SET, l_start: LOCKED_FROM, l_len: LOCKED_BYTES, l_pid: 0 };
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&lock)) {
+            Ok(_) => Ok(Self { file, path: path.into(), bytes }),
+            Err(nix::Error::EAGAIN | nix::Error::EACCES) => Err(ImageError::InUse { path: path.into() }),
+            Err(errno) => Err(failed("locked")(errno.into())),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(into, offset)
+    }
+
+    pub fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(data, offset)
+    }
+
+    /// Have zeros in a range, which takes no room then where the file system knows holes.
+    pub fn zero(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        match fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.write_zeros(offset, bytes),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn write_zeros(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        let end = offset + bytes;
+        let mut at = offset;
+        while at < end {
+            let part = &ZERO_BLOCK[..usize::try_from((end - at).min(BLOCK_BYTES)).unwrap_or(ZERO_BLOCK.len())];
+            self.write_at(part, at)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Wait until all that was written is on the medium.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Write what an epoch, or a part of the first copy, has of this disk.
+    pub fn apply(&self, write: &Write) -> io::Result<()> {
+        if write.offset.checked_add(write.len()).is_none_or(|end| end > self.bytes) {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "a write goes beyond the end of the disk"));
+        }
+        match &write.content {
+            Content::Data(data) => self.write_at(data, write.offset),
+            Content::Zeroes(0) => Ok(()),
+            Content::Zeroes(bytes) => self.zero(write.offset, *bytes),
+        }
+    }
+
+    /// How many blocks it has; the last one may be shorter than the others.
+    pub fn blocks(&self) -> u64 {
+        self.bytes.div_ceil(BLOCK_BYTES)
+    }
+
+    /// The range of bytes of a block.
+    fn range(&self, block: u64) -> (u64, usize) {
+        let begin = block * BLOCK_BYTES;
+        let length = self.bytes.saturating_sub(begin).min(BLOCK_BYTES);
+        (begin, usize::try_from(length).unwrap_or(0))
+    }
+
+    /// The content of a block, in place of what is in `into`.
+    pub fn read_block(&self, block: u64, into: &mut Vec<u8>) -> io::Result<()> {
+        let (begin, length) = self.range(block);
+        into.resize(length, 0);
+        self.read_at(into, begin)
+    }
+
+    /// The digests of some blocks, one after the other. Holes of the file are not read.
+    pub fn digests(&self, first: u64, count: u64) -> io::Result<Vec<BlockDigest>> {
+        let mut content = Vec::new();
+        let mut data_from = None;
+        let mut digests = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+        for block in first..first + count {
+            let (begin, length) = self.range(block);
+            if data_from.is_none_or(|from| from < begin) {
+                data_from = Some(self.data_from(begin)?);
+            }
+            let is_hole = data_from.is_some_and(|from| from >= begin + length as u64);
+            digests.push(if is_hole {
+                BlockDigest::of(&ZERO_BLOCK[..length])
+            } else {
+                self.read_block(block, &mut content)?;
+                BlockDigest::of(&content)
+            });
+        }
+        Ok(digests)
+    }
+
+    /// Where the first byte is from here on that is not in a hole.
+    fn data_from(&self, offset: u64) -> io::Result<u64> {
+        match seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(from) => Ok(from),
+            Err(Errno::NXIO) => Ok(self.bytes),
+            // Then it is all read.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(offset),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENGTH: u64 = 3 * BLOCK_BYTES + 1024;
+
+    fn image(folder: &tempfile::TempDir) -> Image {
+        Image::open_or_make(&folder.path().join("new/disk.raw"), LENGTH).unwrap()
+    }
+
+    #[test]
+    fn a_new_image_is_zeros_and_takes_no_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = image(&folder);
+        let zero = BlockDigest::of(&ZERO_BLOCK);
+        let digests = image.digests(0, image.blocks()).unwrap();
+        assert_eq!(digests[..3], [zero, zero, zero]);
+        assert_eq!(digests[3], BlockDigest::of(&ZERO_BLOCK[..1024]));
+        let mut block = Vec::new();
+        image.read_block(3, &mut block).unwrap();
+        assert_eq!(block, [0; 1024]);
+    }
+
+    #[test]
+    fn what_is_applied_is_read_and_changes_the_digest_of_its_block_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = image(&folder);
+        let before = image.digests(0, 4).unwrap();
+        let data = |offset, content: &[u8]| Write { disk: 0, offset, content: Content::Data(content.to_vec()) };
+        image.apply(&data(BLOCK_BYTES + 5, b"hello")).unwrap();
+        image.apply(&Write { disk: 0, offset: BLOCK_BYTES + 6, content: Content::Zeroes(2) }).unwrap();
+        let mut found = [0; 5];
+        image.read_at(&mut found, BLOCK_BYTES + 5).unwrap();
+        assert_eq!(&found, b"h\0\0lo");
+        let after = image.digests(0, 4).unwrap();
+        let differing: Vec<usize> = (0..4).filter(|&block| before[block] != after[block]).collect();
+        assert_eq!(differing, [1]);
+        let beyond = image.apply(&data(LENGTH - 4, b"hello")).unwrap_err();
+        assert!(beyond.to_string().contains("beyond the end"), "{beyond}");
+        assert_eq!(std::fs::metadata(image.path()).unwrap().len(), LENGTH);
+    }
+
+    #[test]
+    fn an_image_is_one_members_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = image(&folder);
+        let second = Image::open(first.path(), LENGTH).unwrap_err();
+        assert!(matches!(second, ImageError::InUse { .. }), "{second}");
+        let path = first.path().to_owned();
+        drop(first);
+        Image::open(&path, LENGTH).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_image_of_that_size_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = image(&folder).path().to_owned();
+        let other = Image::open_or_make(&path, LENGTH + 512).unwrap_err();
+        assert!(matches!(other, ImageError::Size { found: LENGTH, .. }), "{other}");
+        assert!(matches!(Image::open(folder.path(), LENGTH), Err(ImageError::NoFile { .. })));
+        assert!(matches!(Image::open(Path::new("/dev/null"), LENGTH), Err(ImageError::NoFile { .. })));
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(folder.path().join("gone"), &link).unwrap();
+        assert!(matches!(Image::open_or_make(&link, LENGTH), Err(ImageError::Io { .. })));
+        assert!(!folder.path().join("gone").exists(), "nothing is made where a link leads");
+    }
+}

@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use stealtime_disk::{Currency, CurrencyError, Disk, Image, ImageError, Recorder,
 use stealtime_succession::{Register, RegisterError, Term};
 
 use crate::clock::now;
-use crate::registers;
 use crate::spec::Spec;
+use crate::{registers, wording};
 
 /// For how long a standby tries to write what it has acknowledged, where its image does not take it.
 const TRIED_FOR: Duration = Duration::from_secs(10);
@@ -121,9 +122,42 @@ impl Drop for Disks {
     }
 }
 
-/// Note that the images of a machine are current in this term.
-pub fn hold(spec: &Spec, term: Term) -> Result<(), CurrencyError> {
-    spec.disk_images.iter().try_for_each(|path| Currency::of(path).hold(term.0))
+/// Notes beside the images of a machine up to which term they are current, on a thread of its own: the file system may
+/// first have much else to bring to its medium. A note that is late is of an earlier term, which is refused too often and
+/// never too seldom.
+#[derive(Debug, Clone)]
+pub struct Notes {
+    terms: Sender<Term>,
+    fault: Arc<Mutex<Option<String>>>,
+}
+
+impl Notes {
+    /// Start the thread; it ends with the last of its handles.
+    pub fn start(spec: &Spec) -> io::Result<Self> {
+        let (terms, to_note) = mpsc::channel::<Term>();
+        let fault = Arc::new(Mutex::new(None));
+        let (images, told) = (spec.disk_images.clone(), Arc::clone(&fault));
+        thread::Builder::new().name("disk-notes".to_owned()).spawn(move || {
+            while let Ok(term) = to_note.recv() {
+                let term = to_note.try_iter().last().unwrap_or(term);
+                let noted = images.iter().try_for_each(|path| Currency::of(path).hold(term.0));
+                let error = noted.err().map(|error| wording::in_full(&error));
+                *told.lock().unwrap_or_else(PoisonError::into_inner) = error;
+            }
+        })?;
+        Ok(Self { terms, fault })
+    }
+
+    /// The images are current in this term.
+    pub fn hold(&self, term: Term) {
+        // A thread that panicked has said so.
+        let _ = self.terms.send(term);
+    }
+
+    /// Why the last note could not be written.
+    pub fn fault(&self) -> Option<String> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// See that a machine may be booted from the images that are here: before the register is told of anything.

@@ -261,11 +261,15 @@ def demo(
     costs: Annotated[
         bool, typer.Option("--costs", help="Measure then what each mode costs a guest that computes: 2 minutes more.")
     ] = False,
+    disk: Annotated[
+        bool, typer.Option("--disk", help="A Debian guest with PostgreSQL on its disk, instead: two minutes.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Demonstrate a failover: two hosts in network namespaces, a guest that counts, a client, and SIGKILL. Needs root.
 
-    With --costs also what each mode costs at 5, 25 and 100 ms, as `stealtime protect plan` tells of your own guest.
+    With --disk the guest is a Debian with PostgreSQL, whose client commits transactions. With --costs also what each
+    mode costs at 5, 25 and 100 ms, as `stealtime protect plan` tells of your own guest.
 
     Exit codes: 0 the client continued and nothing was lost; 1 the demonstration failed; 3 something was lost.
     """
@@ -282,6 +286,17 @@ def demo(
     intervals = {"interval": checked_interval(interval)}
     if min_interval is not None:
         intervals["min_interval"] = checked_min_interval(min_interval)
+    if disk:
+        from stealtime.hosts.database.demo import demonstrate_disk
+
+        if costs:
+            raise UsageError("--costs is of a guest that computes, and --disk has another one", hint="give one of them")
+        database = demonstrate_disk(mode.value, intervals, accelerator.value, message_console())
+        if json:
+            print_document(database.document())
+        else:
+            data_console().print(database.table())
+        raise typer.Exit(ExitCode.FINE if database.is_whole() else ExitCode.THRESHOLD)
     shown = demonstrate(mode.value, intervals, accelerator.value, message_console())
     if not json:
         data_console().print(shown.table())

@@ -59,7 +59,7 @@ class MachineSpec(_Document):
     mac: str
     virtio: Literal["legacy", "transitional"]
     devices: tuple[str, ...]
-    disks: tuple[DiskSpec, ...]
+    disks: tuple[DiskSpec, ...] = ()
 
 
 class FixedInterval(_Document):
@@ -147,7 +147,7 @@ class MemberSpec(_Document):
     bypass: tuple[BypassRule, ...]
     tracker: Tracker | None
     device_state: DeviceState
-    disk_images: tuple[Path, ...]
+    disk_images: tuple[Path, ...] = ()
     """Of the machine's disks here, in their order."""
     network: NetworkSpec
     register_: RegisterSpec = Field(alias="register")
@@ -179,7 +179,7 @@ class HostSpec(_Document):
     qemu_user: QemuUserSpec | None
     images: tuple[Path, ...]
     """Machines boot from files below these folders only."""
-    disks: Path | None
+    disks: Path | None = None
     """Holds the images of machines with disks; None: no such machine is taken."""
     copies: int
     """How many machines are copied to it at a time."""

@@ -30,7 +30,7 @@ use crate::admission::Promised;
 use crate::certificates::Certificates;
 use crate::clock::{nanoseconds, now, unix_ns};
 use crate::control::{Command, Request};
-use crate::disks::{self, DisksError};
+use crate::disks::{self, DisksError, Notes};
 use crate::events::{Event, EventLog};
 use crate::guest::{Guest, GuestEvent, GuestFacts, MachineError, Order};
 use crate::metrics::{Metrics, MetricsError};
@@ -142,6 +142,7 @@ struct Active {
     promised: Option<Promised>,
     /// That which is noted beside the images of its disks.
     held_term: Term,
+    notes: Notes,
     since_unix_ns: u64,
     /// How it came to its end, or why it failed.
     end: Option<Result<ActiveEnding, String>>,
@@ -235,6 +236,7 @@ impl Active {
             inputs: inputs.clone(),
             requests: Requests::default(),
             held_term: Term(0),
+            notes: Notes::start(&spec).map_err(MachineError::from)?,
             since_unix_ns: unix_ns(),
             end: None,
             spec,
@@ -333,9 +335,7 @@ impl Active {
             return;
         }
         self.held_term = term;
-        if let Err(error) = disks::hold(&self.spec, term) {
-            self.events.warn(wording::in_full(&error));
-        }
+        self.notes.hold(term);
     }
 
     fn act(&mut self, action: ActiveAction) {

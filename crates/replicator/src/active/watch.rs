@@ -62,7 +62,7 @@ impl Active {
         let is_offered = self.member.state() == ActiveState::Resigned;
         let overdue = self.epochs.overdue(longest, now()).filter(|_| !is_offered);
         self.events.alarm(AlarmKind::Hold, overdue.map(|waited| wording::of_hold(waited, longest)));
-        self.events.alarm(AlarmKind::Disk, self.guest.disk_fault());
+        self.events.alarm(AlarmKind::Disk, self.guest.disk_fault().or_else(|| self.notes.fault()));
         self.certificates.look();
         self.events.alarm(AlarmKind::Certificate, self.certificates.alarm());
         if now() >= self.port.look_at {

@@ -26,6 +26,7 @@ use crate::active::{Origin, Takeover};
 use crate::alarms::AlarmKind;
 use crate::clock::{nanoseconds, now};
 use crate::control::Request;
+use crate::disks::Notes;
 use crate::events::{Event, EventLog};
 use crate::guest::{Guest, GuestEvent, GuestFacts, MachineError};
 use crate::machine::Machine;
@@ -35,7 +36,7 @@ use crate::spec::Spec;
 use crate::staging::{Piece, Staging, StagingError, StagingEvent};
 use crate::status::{FullCopy, Peer};
 use crate::trial_load::TrialError;
-use crate::{disks, faults, signals, wording};
+use crate::{faults, signals, wording};
 
 use leaves::LeaveWatching;
 use port::{PortWatching, hear};
@@ -122,6 +123,7 @@ struct Standby {
     warnings: Vec<String>,
     ending: Option<End>,
     place: Place,
+    notes: Notes,
 }
 
 enum End {
@@ -446,9 +448,7 @@ impl Standby {
             }
             StandbyMessage::Confirmed { term } => {
                 // From here on this host may be the only one that has the machine.
-                if let Err(error) = disks::hold(&self.spec, term) {
-                    self.events.warn(wording::in_full(&error));
-                }
+                self.notes.hold(term);
                 self.events.add(&Event::Protected { term, epoch: self.member.committed().unwrap_or(Epoch(0)) });
                 let port_fault = self.port_fault();
                 Message::Confirmed(Confirmed { term, port_fault })

@@ -23,6 +23,7 @@ use crate::admission::{Admission, Admitted, Criteria};
 use crate::assignment::{Assignment, wanted};
 use crate::certificates::Certificates;
 use crate::clock::{now, unix_ns};
+use crate::disks::Notes;
 use crate::events::{Event, EventLog};
 use crate::guest::{GuestEvent, GuestFacts, MachineError};
 use crate::host_config::HostConfig;
@@ -261,6 +262,7 @@ impl Prepared {
         let reader = tokio::spawn(read(receiver, pieces, to_inputs.clone()));
         signals::on_termination(move || drop(to_inputs.send(Input::Terminate)));
         let watch = Watch::new(Certificates::of(&spec), spec.metrics.as_deref(), now());
+        let notes = Notes::start(&spec).map_err(MachineError::from)?;
         let standby = Standby {
             member: StandbyMember::new(config, now()),
             staging,
@@ -284,6 +286,7 @@ impl Prepared {
             warnings: Vec::new(),
             ending: None,
             place,
+            notes,
         };
         standby.run(inputs, heard, requests).await
     }

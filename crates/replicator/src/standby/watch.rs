@@ -94,6 +94,7 @@ impl Standby {
         let trouble = self.registrar.trouble(self.spec.timing.register_deadline);
         self.events.alarm(AlarmKind::Register, trouble.map(|it| wording::of_standbys_register(&it)));
         self.events.alarm(AlarmKind::Memory, wording::of_memory(usable_bytes(), self.spec.machine.memory_bytes));
+        self.events.alarm(AlarmKind::Disk, self.notes.fault());
         self.watch.certificates.look();
         self.events.alarm(AlarmKind::Certificate, self.watch.certificates.alarm());
         let _ = bound_appended(&self.spec.folder.join(QEMU_LOG), wording::LOG_BYTES);

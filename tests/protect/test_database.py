@@ -1,0 +1,87 @@
+"""PostgreSQL in a Debian guest with a disk, whose hosts die: no transaction that was acknowledged is missing.
+
+The database says by itself whether its tables and indexes are whole (``amcheck``), and ``e2fsck`` whether its file
+system is.
+"""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from truth import repetitions
+from two_hosts import TIMING, laboratory_or_skip
+
+from stealtime.hosts.database.demo import await_commits
+from stealtime.hosts.database.guest import DatabaseClient, database_machine
+from stealtime.hosts.database.image import database_image
+from stealtime.hosts.guest import Guest
+from stealtime.hosts.namespace_testbed import NamespaceTestbed
+from stealtime.vocabulary.errors import StealtimeError
+
+pytestmark = [
+    pytest.mark.longer,
+    pytest.mark.protect,
+    pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
+]
+
+FAILOVERS = repetitions(few=5, full=20, variable="STEALTIME_FAILOVERS")
+SEED = int(os.environ.get("STEALTIME_SEED", "0")) or time.time_ns() % 1_000_000
+"""Printed by every failure; give it to have the same moments again."""
+
+_PROTECTED_WITHIN_S = 180.0
+
+
+@pytest.fixture(scope="module")
+def guest() -> Iterator[Guest]:
+    try:
+        image = database_image()
+    except StealtimeError as error:
+        pytest.skip(f"no database here: {error.message}")
+    with laboratory_or_skip() as laboratory:
+        machine = database_machine(image, laboratory.folder / "disks", "net", interval="100ms", min_interval="10ms")
+        guest = NamespaceTestbed(laboratory, allow_faults=True).guest("database", timing=TIMING, **machine)
+        guest.start()
+        guest.await_ready(within_s=_PROTECTED_WITHIN_S)
+        yield guest
+
+
+def test_no_acknowledged_transaction_is_missing(guest: Guest, tmp_path: Path) -> None:
+    chance = random.Random(SEED)  # noqa: S311 - it must be repeatable
+    sys.stdout.write(f"seed {SEED}\n")
+    client = DatabaseClient(guest)
+    try:
+        await_commits(client, guest)
+        for number in range(FAILOVERS):
+            active = guest.await_ready(within_s=_PROTECTED_WITHIN_S)
+            time.sleep(chance.uniform(0.5, 2.0))
+            kind = chance.choice(("killed", "killed", "planned"))
+            guest.lose_host(guest.await_ready(), kind)
+            guest.await_taken(guest.other_host(active.host))
+            assert client.process.poll() is None, f"seed {SEED}, failover {number}\n{guest.waiting.log_tail()}"
+        last = guest.await_ready(within_s=_PROTECTED_WITHIN_S)
+        seen = client.end()
+    finally:
+        client.close()
+    assert seen.acknowledged > FAILOVERS * 10, seen.acknowledged
+    assert seen.missing == []
+    assert seen.damage == []
+    assert seen.connections_lost == 0, "the connection is part of what survives"
+    guest.end()
+    _assert_whole_file_system(Path(last.disks[0]), tmp_path)
+
+
+def _assert_whole_file_system(image: Path, folder: Path) -> None:
+    """Assert that ``e2fsck`` finds nothing once it has replayed the journal, as mounting would: on a copy."""
+    copy = folder / "root.raw"
+    subprocess.run(["cp", "--sparse=always", image, copy], check=True)
+    e2fsck = shutil.which("e2fsck", path=f"{os.environ['PATH']}:/sbin:/usr/sbin")
+    assert e2fsck is not None
+    subprocess.run([e2fsck, "-E", "journal_only", "-y", copy], check=True, capture_output=True)
+    checked = subprocess.run([e2fsck, "-f", "-n", copy], check=False, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout

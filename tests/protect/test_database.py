@@ -21,6 +21,7 @@ from stealtime.hosts.database.demo import await_commits
 from stealtime.hosts.database.guest import DatabaseClient, database_machine
 from stealtime.hosts.database.image import database_image
 from stealtime.hosts.guest import Guest
+from stealtime.hosts.host import FaultKind
 from stealtime.hosts.namespace_testbed import NamespaceTestbed
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -35,6 +36,7 @@ SEED = int(os.environ.get("STEALTIME_SEED", "0")) or time.time_ns() % 1_000_000
 """Printed by every failure; give it to have the same moments again."""
 
 _PROTECTED_WITHIN_S = 180.0
+_KINDS: tuple[FaultKind, ...] = ("killed", "killed", "planned")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,7 @@ def test_no_acknowledged_transaction_is_missing(guest: Guest, tmp_path: Path) ->
         for number in range(FAILOVERS):
             active = guest.await_ready(within_s=_PROTECTED_WITHIN_S)
             time.sleep(chance.uniform(0.5, 2.0))
-            kind = chance.choice(("killed", "killed", "planned"))
+            kind = chance.choice(_KINDS)
             guest.lose_host(guest.await_ready(), kind)
             guest.await_taken(guest.other_host(active.host))
             assert client.process.poll() is None, f"seed {SEED}, failover {number}\n{guest.waiting.log_tail()}"

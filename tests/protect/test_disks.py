@@ -18,7 +18,6 @@ from truth import repetitions
 from two_hosts import Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
 
 from stealtime.hosts.counting import COUNTER
-from stealtime.protect.status import MemberStatus
 from stealtime.vocabulary.errors import StealtimeError
 
 pytestmark = [
@@ -151,7 +150,7 @@ def test_what_a_host_wrote_beyond_the_last_epoch_is_gone_when_it_returns(hosts: 
 def test_a_second_machine_does_not_get_the_image(hosts: TwoHosts) -> None:
     active = hosts.settled()
     image = images(hosts)[active.host]
-    error = started_on(hosts, active.host, "rival", image)
+    error = hosts.boot_from(active.host, "rival", image)
     assert error is not None
     assert f"the disk image {image} is in use by another program" in str(error), error
     assert mismatches(hosts) == 0
@@ -188,21 +187,7 @@ def test_an_image_that_was_left_behind_is_not_booted(hosts: TwoHosts) -> None:
 
     await_that(is_alone, hosts.log_tail)
     hosts.control(active.host).stop()
-    error = started_on(hosts, behind, hosts.name, image[behind])
+    error = hosts.boot_from(behind, hosts.name, image[behind])
     assert error is not None
     assert "the machine has run elsewhere since" in str(error), error
-    assert started_on(hosts, active.host, hosts.name, image[active.host]) is None
-
-
-def started_on(hosts: TwoHosts, host: str, vm: str, image: Path) -> StealtimeError | None:
-    """Start a machine on a host from an image, unprotected; give why it does not run."""
-    home = hosts.testbed.host(host, host)
-    home.start({**hosts._machine, "name": vm, "mode": "off", "disks": [{"name": "data", "path": str(image)}]})
-    seen = await_that(
-        lambda: one if (one := home.look(vm)).ended is not None or _runs(one.member) else None, hosts.log_tail
-    )
-    return seen.ended
-
-
-def _runs(member: MemberStatus | None) -> bool:
-    return member is not None and member.role == "solo" and member.qemu_pid is not None
+    assert hosts.boot_from(active.host, hosts.name, image[active.host]) is None

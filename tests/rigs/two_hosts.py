@@ -17,6 +17,7 @@ from counting_guest import PATIENT_TIMING, CountingGuest
 from real_etcd import Etcd
 
 from stealtime.hosts.counting import CountingClient
+from stealtime.hosts.host import Seen
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.hosts.namespace_testbed import EMULATED_TIMING, HOSTS, NamespaceTestbed, other
 from stealtime.hosts.waiting import poll
@@ -91,6 +92,18 @@ class TwoHosts(CountingGuest):
         status = self.settled()
         self.ask("status", PATIENCE_S)
         return status
+
+    def boot_from(self, host: str, vm: str, image: Path) -> StealtimeError | None:
+        """Start the machine on a host from an image, unprotected and under this name; give why it does not run."""
+        home = self.testbed.host(host, host)
+        home.start({**self._machine, "name": vm, "mode": "off", "disks": [{"name": "data", "path": str(image)}]})
+
+        def find() -> Seen | None:
+            seen = home.look(vm)
+            runs = seen.member is not None and seen.member.role == "solo" and seen.member.qemu_pid is not None
+            return seen if runs or seen.ended is not None else None
+
+        return await_that(find, self.log_tail).ended
 
     def stop(self) -> None:
         """End the guest wherever it runs, so that the next one finds nothing of it."""

@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 /// As many terms may lie between the last one that an image is current in and a start from it.
 const TERMS_OF_AN_END_AND_A_START: u64 = 2;
 
+/// Drawn by the kernel at its start.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
 /// Why a machine is not started from an image.
 #[derive(Debug, thiserror::Error)]
 pub enum CurrencyError {
@@ -23,6 +26,10 @@ pub enum CurrencyError {
          it wrote there would be lost"
     )]
     LeftBehind { image: PathBuf, found: u64, newest: u64 },
+    #[error(
+        "the disk image {image} stood by when this host was switched off: what was written last may be on it only in part"
+    )]
+    Unsynchronised { image: PathBuf },
     #[error("the note {note} cannot be used: {source}")]
     Io { note: PathBuf, source: io::Error },
 }
@@ -35,16 +42,22 @@ impl CurrencyError {
                 "start the machine on the host where it ran last, or put the image back from a backup and remove its .term file"
             }
             Self::LeftBehind { .. } => "start it on the host where it ran last; --force starts it from this image",
+            Self::Unsynchronised { .. } => {
+                "start the machine on the host where it ran last; --force starts it from this image"
+            }
             Self::Io { .. } => "see that it is yours, or remove it if you know that the image is current",
         }
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Note {
     /// None while it is copied.
     term: Option<u64>,
+    /// Of a standby's image, whose writes come to the medium in any order: the boot of the host in which they were made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    boot: Option<String>,
 }
 
 /// The note beside an image.
@@ -65,12 +78,18 @@ impl Currency {
 
     /// The image is being copied to: until it is complete, nothing may start from it.
     pub fn begin_copy(&self) -> Result<(), CurrencyError> {
-        self.put(Note { term: None })
+        self.put(&Note { term: None, boot: None })
     }
 
-    /// The image is current in this term.
+    /// The image is current in this term, and is as good after a power cut as any disk of this guest is.
     pub fn hold(&self, term: u64) -> Result<(), CurrencyError> {
-        self.put(Note { term: Some(term) })
+        self.put(&Note { term: Some(term), boot: None })
+    }
+
+    /// The image is current in this term, until this host is switched off.
+    pub fn stand_by(&self, term: u64) -> Result<(), CurrencyError> {
+        let boot = fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned();
+        self.put(&Note { term: Some(term), boot: Some(boot) })
     }
 
     /// See that a machine may start from it in this term. One without a note has never been protected from here: its
@@ -78,8 +97,11 @@ impl Currency {
     pub fn check(&self, term: u64, force: bool) -> Result<(), CurrencyError> {
         let image = || self.image.clone();
         match self.read()? {
-            Some(Note { term: None }) => Err(CurrencyError::HalfCopied { image: image() }),
-            Some(Note { term: Some(found) }) if found + TERMS_OF_AN_END_AND_A_START < term && !force => {
+            Some(Note { term: None, .. }) => Err(CurrencyError::HalfCopied { image: image() }),
+            Some(Note { boot: Some(boot), .. }) if !force && !is_this_boot(&boot) => {
+                Err(CurrencyError::Unsynchronised { image: image() })
+            }
+            Some(Note { term: Some(found), .. }) if found + TERMS_OF_AN_END_AND_A_START < term && !force => {
                 Err(CurrencyError::LeftBehind { image: image(), found, newest: term - 1 })
             }
             None | Some(_) => Ok(()),
@@ -96,14 +118,14 @@ impl Currency {
     }
 
     /// Whatever happens meanwhile, the note is the old or the new one.
-    fn put(&self, note: Note) -> Result<(), CurrencyError> {
+    fn put(&self, note: &Note) -> Result<(), CurrencyError> {
         let failed = |source| CurrencyError::Io { note: self.note.clone(), source };
         let written = || -> io::Result<()> {
             let mut temporary = self.note.clone().into_os_string();
             temporary.push(".new");
             let temporary = PathBuf::from(temporary);
             let mut file = fs::File::create(&temporary)?;
-            file.write_all(&serde_json::to_vec(&note)?)?;
+            file.write_all(&serde_json::to_vec(note)?)?;
             file.sync_all()?;
             fs::rename(&temporary, &self.note)?;
             // Else the name might be the old one's after a power cut.
@@ -111,6 +133,10 @@ impl Currency {
         };
         written().map_err(failed)
     }
+}
+
+fn is_this_boot(boot: &str) -> bool {
+    fs::read_to_string(BOOT_ID).is_ok_and(|ours| ours.trim() == boot)
 }
 
 #[cfg(test)]
@@ -159,6 +185,19 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(folder.path().join("disk.raw"), &link).unwrap();
         assert!(matches!(Currency::of(&link).check(90, false), Err(CurrencyError::LeftBehind { .. })));
+    }
+
+    #[test]
+    fn an_image_that_stood_by_is_started_from_until_its_host_was_switched_off() {
+        let (folder, currency) = currency();
+        currency.stand_by(7).unwrap();
+        currency.check(9, false).unwrap();
+        assert!(matches!(currency.check(10, false), Err(CurrencyError::LeftBehind { .. })));
+        fs::write(folder.path().join("disk.raw.term"), r#"{"term":7,"boot":"another"}"#).unwrap();
+        assert!(matches!(currency.check(9, false), Err(CurrencyError::Unsynchronised { .. })));
+        currency.check(9, true).unwrap();
+        currency.hold(8).unwrap();
+        currency.check(9, false).unwrap();
     }
 
     #[test]

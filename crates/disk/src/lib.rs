@@ -13,12 +13,16 @@
 //! what it writes meanwhile is noted by block, and at the end kept as writes, which make up for whatever was copied too
 //! early or too late.
 //!
+//! What is acknowledged of the guest's own wish to have something on the medium depends on [`Flush`]; a standby keeps a
+//! [`Journal`] where it is [`Flush::Stable`].
+//!
 //! [`Currency`] notes beside each image up to which term it is current: an image that was left behind is not
 //! booted by mistake.
 
 mod copying;
 mod currency;
 mod image;
+mod journal;
 mod nbd;
 mod recorder;
 mod server;
@@ -27,6 +31,7 @@ mod write;
 pub use copying::{BLOCK_BYTES, BlockDigest, Blocks, WINDOW_BLOCKS};
 pub use currency::{Currency, CurrencyError};
 pub use image::{Image, ImageError};
-pub use recorder::Recorder;
+pub use journal::Journal;
+pub use recorder::{Flush, Recorder};
 pub use server::{Disk, ServeError};
 pub use write::{Content, Write};

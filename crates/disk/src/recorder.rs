@@ -2,11 +2,26 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::copying::Blocks;
 use crate::write::Write;
 
 /// Writes of one epoch wait above this: until the next cut, which takes them along.
 const ROOM_BYTES: u64 = 64 << 20;
+
+/// When a guest hears that what it has written is on the medium.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Flush {
+    /// Once it is there, or where it asks while it is being stopped for an epoch: once this process has it. What it says
+    /// of it leaves only when its standby has it, too, in memory.
+    #[default]
+    Memory,
+    /// Once it is there, always; and an epoch is acknowledged once it is on the standby's medium.
+    Stable,
+}
 
 /// What is kept of writes.
 #[derive(Debug)]
@@ -21,6 +36,7 @@ enum Keeping {
 
 #[derive(Debug)]
 struct State {
+    flush: Flush,
     keeping: Keeping,
     /// The guest is being stopped: QEMU waits for each request that is under way.
     is_cutting: bool,
@@ -36,7 +52,13 @@ pub struct Recorder(Arc<(Mutex<State>, Condvar)>);
 
 impl Default for Recorder {
     fn default() -> Self {
-        let state = State { keeping: Keeping::Nothing, is_cutting: false, is_over: false, fault: None };
+        let state = State {
+            flush: Flush::default(),
+            keeping: Keeping::Nothing,
+            is_cutting: false,
+            is_over: false,
+            fault: None,
+        };
         Self(Arc::new((Mutex::new(state), Condvar::new())))
     }
 }
@@ -87,8 +109,14 @@ impl Recorder {
         self.change(|state| state.is_cutting = is_cutting);
     }
 
-    pub(crate) fn is_cutting(&self) -> bool {
-        self.lock().is_cutting
+    pub fn set_flush(&self, flush: Flush) {
+        self.change(|state| state.flush = flush);
+    }
+
+    /// Whether a wish to have something on the medium is answered before it is there.
+    pub(crate) fn answers_early(&self) -> bool {
+        let state = self.lock();
+        state.is_cutting && state.flush == Flush::Memory
     }
 
     /// Give all writes since the last cut. The guest must stand.

@@ -203,9 +203,10 @@ impl Server {
     }
 
     /// Have all that was written so far on the medium. While the guest is being stopped for an epoch, nobody waits for
-    /// that: QEMU asks for it at each stop, and what the guest says of it leaves only when its standby has the epoch.
+    /// that, unless it is to be [`Flush::Stable`](crate::Flush): QEMU asks for it at each stop, and what the guest says of
+    /// it leaves only when its standby has the epoch.
     fn sync(&self, cookie: u64) -> io::Result<()> {
-        let cookie = if self.recorder.is_cutting() {
+        let cookie = if self.recorder.answers_early() {
             answer(&self.answers, cookie, None, &[])?;
             None
         } else {
@@ -222,6 +223,7 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
+    use crate::recorder::Flush;
 
     const LENGTH: u64 = 1 << 20;
 
@@ -379,5 +381,8 @@ mod tests {
         recorder.cutting(true);
         server.sync(8).unwrap();
         client.finish(8, 0).unwrap();
+        recorder.set_flush(Flush::Stable);
+        server.sync(9).unwrap();
+        assert!(client.stream.read(&mut [0]).is_err(), "it waits for the medium all the same");
     }
 }

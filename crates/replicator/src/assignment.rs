@@ -6,6 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stealtime_capture::{DeviceStateKind, MachineSpec, TrackerKind};
+use stealtime_disk::Flush;
 use stealtime_outputhold::BypassRule;
 use stealtime_shipping::{Image, ProtocolVersion, Wanted};
 use stealtime_succession::{Mode, Timing};
@@ -26,6 +27,8 @@ pub struct Assignment {
     pub(crate) bypass: Vec<BypassRule>,
     pub(crate) tracker: Option<TrackerKind>,
     pub(crate) device_state: DeviceStateKind,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) flush: Flush,
     pub(crate) timing: Timing,
     pub(crate) longest_first_pause_ns: u64,
     #[serde(default = "default_longest_hold_ns")]
@@ -37,6 +40,11 @@ pub struct Assignment {
     pub(crate) qemu_deadline_ns: u64,
     pub(crate) log_bytes: u64,
     pub(crate) metrics_port: Option<u16>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_default(flush: &Flush) -> bool {
+    *flush == Flush::default()
 }
 
 impl Assignment {
@@ -52,6 +60,7 @@ impl Assignment {
             bypass: spec.bypass.clone(),
             tracker: spec.tracker,
             device_state: spec.device_state,
+            flush: spec.flush,
             timing: spec.timing,
             longest_first_pause_ns: spec.longest_first_pause_ns,
             longest_hold_ns: spec.longest_hold_ns,

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use stealtime_capture::DiskSpec;
-use stealtime_disk::{Currency, CurrencyError, Disk, Image, ImageError, Recorder, ServeError, Write};
+use stealtime_disk::{Currency, CurrencyError, Disk, Flush, Image, ImageError, Journal, Recorder, ServeError, Write};
 use stealtime_succession::{Register, RegisterError, Term};
 
 use crate::clock::now;
@@ -29,6 +29,8 @@ pub enum DisksError {
     Serve(#[from] ServeError),
     #[error(transparent)]
     Currency(#[from] CurrencyError),
+    #[error("the journal {path} of the machine's disks cannot be written into them: {source}")]
+    Journal { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Register(#[from] RegisterError),
 }
@@ -38,7 +40,7 @@ impl DisksError {
         match self {
             Self::Image(error) => Some(error.hint()),
             Self::Currency(error) => Some(error.hint()),
-            Self::Serve(_) | Self::Register(_) => None,
+            Self::Serve(_) | Self::Register(_) | Self::Journal { .. } => None,
         }
     }
 }
@@ -63,6 +65,7 @@ impl Disks {
     /// what is not here yet is made.
     pub fn open(spec: &Spec, is_received: bool) -> Result<(Self, Vec<OwnedFd>), DisksError> {
         let recorder = Recorder::default();
+        recorder.set_flush(spec.flush);
         let open = if is_received { Image::open_or_make } else { Image::open };
         let mut disks = Vec::new();
         let mut sockets = Vec::new();
@@ -72,7 +75,29 @@ impl Disks {
             disks.push(disk);
             sockets.push(socket);
         }
-        Ok((Self { disks, recorder }, sockets))
+        let opened = Self { disks, recorder };
+        opened.replay()?;
+        Ok((opened, sockets))
+    }
+
+    /// What a standby here had acknowledged before a power cut.
+    fn replay(&self) -> Result<(), DisksError> {
+        let images: Vec<_> = self.images().cloned().collect();
+        let Some(path) = self.journal_path() else { return Ok(()) };
+        match Journal::replay(&path, &images) {
+            Ok(_) => Ok(()),
+            Err(source) => Err(DisksError::Journal { path, source }),
+        }
+    }
+
+    /// Where a standby has what it acknowledged; None without disks.
+    pub fn journal_path(&self) -> Option<PathBuf> {
+        self.images().next().map(|image| Journal::path_of(image.path()))
+    }
+
+    /// Wait until all images are on their media.
+    pub fn sync(&self) -> io::Result<()> {
+        self.images().try_for_each(|image| image.sync())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -122,25 +147,46 @@ impl Drop for Disks {
     }
 }
 
+/// What is noted beside the images.
+#[derive(Debug, Clone, Copy)]
+enum Note {
+    /// The machine runs here.
+    Holds(Term),
+    /// It stands by here.
+    StandsBy(Term),
+}
+
+/// With a journal the images of a standby are as good after a power cut as those of a machine that runs.
+fn to_note_of(note: Note, flush: Flush) -> Note {
+    match (note, flush) {
+        (Note::StandsBy(term), Flush::Stable) => Note::Holds(term),
+        (note, _) => note,
+    }
+}
+
 /// Notes beside the images of a machine up to which term they are current, on a thread of its own: the file system may
 /// first have much else to bring to its medium. A note that is late is of an earlier term, which is refused too often and
 /// never too seldom.
 #[derive(Debug, Clone)]
 pub struct Notes {
-    terms: Sender<Term>,
+    terms: Sender<Note>,
     fault: Arc<Mutex<Option<String>>>,
 }
 
 impl Notes {
     /// Start the thread; it ends with the last of its handles.
     pub fn start(spec: &Spec) -> io::Result<Self> {
-        let (terms, to_note) = mpsc::channel::<Term>();
+        let (terms, to_note) = mpsc::channel::<Note>();
         let fault = Arc::new(Mutex::new(None));
-        let (images, told) = (spec.disk_images.clone(), Arc::clone(&fault));
+        let (images, flush, told) = (spec.disk_images.clone(), spec.flush, Arc::clone(&fault));
         thread::Builder::new().name("disk-notes".to_owned()).spawn(move || {
-            while let Ok(term) = to_note.recv() {
-                let term = to_note.try_iter().last().unwrap_or(term);
-                let noted = images.iter().try_for_each(|path| Currency::of(path).hold(term.0));
+            while let Ok(note) = to_note.recv() {
+                let noted = images.iter().map(|path| Currency::of(path)).try_for_each(|currency| {
+                    match to_note_of(note, flush) {
+                        Note::Holds(term) => currency.hold(term.0),
+                        Note::StandsBy(term) => currency.stand_by(term.0),
+                    }
+                });
                 let error = noted.err().map(|error| wording::in_full(&error));
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = error;
             }
@@ -148,10 +194,15 @@ impl Notes {
         Ok(Self { terms, fault })
     }
 
-    /// The images are current in this term.
+    /// The machine runs here, and its images are current in this term.
     pub fn hold(&self, term: Term) {
         // A thread that panicked has said so.
-        let _ = self.terms.send(term);
+        let _ = self.terms.send(Note::Holds(term));
+    }
+
+    /// It stands by here, and the images are current in this term.
+    pub fn stand_by(&self, term: Term) {
+        let _ = self.terms.send(Note::StandsBy(term));
     }
 
     /// Why the last note could not be written.

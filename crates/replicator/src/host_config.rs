@@ -86,6 +86,7 @@ impl HostConfig {
             bypass: assignment.bypass,
             tracker: assignment.tracker,
             device_state: assignment.device_state,
+            flush: assignment.flush,
             disk_images,
             register: self.register.clone(),
             timing: assignment.timing,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stealtime_capture::{DeviceStateKind, MachineSpec, MachineSpecError, QemuUser, TrackerKind};
+use stealtime_disk::Flush;
 use stealtime_outputhold::BypassRule;
 use stealtime_shipping::{Endpoint, EndpointError, Identity};
 use stealtime_succession::{EtcdLogin, Mode, NameError, Timing, TimingError, check_host_name, check_vm_name};
@@ -134,6 +135,9 @@ pub struct Spec {
     pub tracker: Option<TrackerKind>,
     /// `xen-save` or `ignore-shared`.
     pub device_state: DeviceStateKind,
+    /// When the guest hears that something is on its disks' medium.
+    #[serde(default)]
+    pub flush: Flush,
     /// The images of the machine's disks here, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disk_images: Vec<PathBuf>,

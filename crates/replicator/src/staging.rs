@@ -7,15 +7,17 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use stealtime_capture::{RamError, RamFile};
-use stealtime_disk::{BLOCK_BYTES, CurrencyError, Image};
+use stealtime_disk::{BLOCK_BYTES, CurrencyError, Flush, Image, Journal};
 use stealtime_shipping::{
     DiskDigests, DiskWanted, EpochStager, Message, PAGE_BYTES, PageSource, StageError, StagedEpoch, StagerLimits,
 };
 use stealtime_succession::{Epoch, Term};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::clock::now;
 use crate::disks::{DiskWriteError, Disks};
 use crate::trial_load::{TrialEnd, TrialError, Trials};
 use crate::{faults, thread_priority};
@@ -24,6 +26,10 @@ use crate::{faults, thread_priority};
 /// Heartbeats come behind them on the link. If it waited sooner, a thread that gets no CPU would look like a
 /// dead host; all epochs that may be on their way have room here, unless they are very large.
 const WAITING_MESSAGES: usize = 512;
+
+/// The journal of the disks grows to this, or for so long, before the images are brought to their media.
+const JOURNAL_BYTES: u64 = 64 << 20;
+const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// What the thread is given, in the order in which it came.
 #[derive(Debug)]
@@ -62,6 +68,8 @@ pub enum StagingError {
     Disk(#[from] DiskWriteError),
     #[error(transparent)]
     Currency(#[from] CurrencyError),
+    #[error("an epoch cannot be brought to the medium of the disks: {0}")]
+    Medium(#[source] io::Error),
     #[error("a disk cannot be compared: {0}")]
     Compare(#[source] io::Error),
     #[error(transparent)]
@@ -91,7 +99,7 @@ impl Leftover {
 impl Staging {
     /// Start the thread; `tell` is called on it. Pieces go to the sender that comes back.
     pub fn start(
-        (ram, disks): (Arc<RamFile>, Arc<Disks>),
+        (ram, disks, flush): (Arc<RamFile>, Arc<Disks>, Flush),
         term: Term,
         trials: Trials,
         tell: impl Fn(StagingEvent) + Send + 'static,
@@ -101,13 +109,27 @@ impl Staging {
         let (give_devices, devices) = oneshot::channel();
         let (held, is_held) = std::sync::mpsc::channel();
         let trial_end = trials.end.clone();
+        let journal = match disks.journal_path().filter(|_| flush == Flush::Stable) {
+            Some(path) => Some(Journal::begin(&path)?),
+            None => None,
+        };
         thread::Builder::new().name("staging".to_owned()).spawn(move || {
             thread_priority::reset();
-            let mut work =
-                Work { base: Base(ram), disks, copies_disks: false, stager, devices: Vec::new(), trials, tell };
+            let mut work = Work {
+                base: Base(ram),
+                disks,
+                copies_disks: false,
+                journal,
+                synced_at: now(),
+                stager,
+                devices: Vec::new(),
+                trials,
+                tell,
+            };
             if let Err(error) = work.run(pieces) {
                 (work.tell)(StagingEvent::Failed(error));
             }
+            work.end_journal();
             let _ = give_devices.send(std::mem::take(&mut work.devices));
             let _ = is_held.recv();
         })?;
@@ -129,6 +151,9 @@ struct Work<T> {
     disks: Arc<Disks>,
     /// Whether it was noted that the images are of no single moment.
     copies_disks: bool,
+    /// Where an epoch is on the medium before it is acknowledged.
+    journal: Option<Journal>,
+    synced_at: Duration,
     stager: EpochStager,
     devices: Vec<u8>,
     trials: Trials,
@@ -170,11 +195,17 @@ impl<T: Fn(StagingEvent)> Work<T> {
         if epoch.is_resumable() {
             if is_first {
                 self.trials.first(&epoch.devices)?;
+                self.sync()?;
+            } else if let Some(journal) = &mut self.journal {
+                journal.append(&epoch.disks).map_err(StagingError::Medium)?;
             }
             faults::point("after-stage");
             let (commit, answer) = oneshot::channel();
             (self.tell)(StagingEvent::Verified { term: epoch.term, epoch: epoch.epoch, commit });
             if answer.blocking_recv() != Ok(true) {
+                if let Some(journal) = &mut self.journal {
+                    journal.take_back().map_err(StagingError::Medium)?;
+                }
                 return Ok(false);
             }
             self.devices = std::mem::take(&mut epoch.devices);
@@ -183,6 +214,7 @@ impl<T: Fn(StagingEvent)> Work<T> {
         }
         if !is_first {
             self.write(&epoch)?;
+            self.sync_now_and_then()?;
             match self.trials.again(&self.devices) {
                 Some(Err(error @ TrialError::Refused(_))) => return Err(error.into()),
                 Some(outcome) => (self.tell)(StagingEvent::Tried(outcome)),
@@ -192,6 +224,33 @@ impl<T: Fn(StagingEvent)> Work<T> {
         faults::point("after-apply");
         self.stager.recycle(epoch);
         Ok(true)
+    }
+
+    /// Have the images on their media, and nothing more in the journal; where none is kept, nothing waits for that.
+    fn sync(&mut self) -> Result<(), StagingError> {
+        if let Some(journal) = &mut self.journal {
+            self.disks.sync().and_then(|()| journal.clear()).map_err(StagingError::Medium)?;
+            self.synced_at = now();
+        }
+        Ok(())
+    }
+
+    /// The guest may write here from now on: what is in the journal is older than all that, and may not come again.
+    fn end_journal(&mut self) {
+        if self.sync().is_err()
+            && let Some(path) = self.disks.journal_path()
+        {
+            // Its epochs are in the images, and come to the media when those can take them.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn sync_now_and_then(&mut self) -> Result<(), StagingError> {
+        let is_due = |journal: &Journal| journal.bytes() > JOURNAL_BYTES || now() >= self.synced_at + SYNC_EVERY;
+        if self.journal.as_ref().is_some_and(|journal| journal.bytes() > 0 && is_due(journal)) {
+            return self.sync();
+        }
+        Ok(())
     }
 
     /// Tell which of these blocks are others here.
@@ -209,7 +268,9 @@ impl<T: Fn(StagingEvent)> Work<T> {
     }
 
     fn write(&mut self, epoch: &StagedEpoch) -> Result<(), StagingError> {
-        if !epoch.disks.is_empty() && !std::mem::replace(&mut self.copies_disks, true) {
+        // From the first whole epoch on they are of that of the last one.
+        let copies = self.devices.is_empty() && !epoch.disks.is_empty();
+        if copies && !std::mem::replace(&mut self.copies_disks, true) {
             self.disks.begin_copy()?;
         }
         self.disks.apply(&epoch.disks)?;

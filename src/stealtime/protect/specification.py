@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from stealtime.protect.bypass import BypassRule
 from stealtime.protect.endpoint import StandbyHost
 from stealtime.protect.qemu_user import find_user
-from stealtime.protect.vm_file import DeviceState, IdentityFiles, Mode, Register, Tracker, VmFile
+from stealtime.protect.vm_file import DeviceState, Flush, IdentityFiles, Mode, Register, Tracker, VmFile
 from stealtime.vocabulary.errors import StealtimeError
 
 VERSION = 2
@@ -147,6 +147,8 @@ class MemberSpec(_Document):
     bypass: tuple[BypassRule, ...]
     tracker: Tracker | None
     device_state: DeviceState
+    flush: Flush = "memory"
+    """When the guest hears that something is on its disks' medium."""
     disk_images: tuple[Path, ...] = ()
     """Of the machine's disks here, in their order."""
     network: NetworkSpec
@@ -223,6 +225,7 @@ _AS_IN_VM_FILE = (
         "bypass",
         "tracker",
         "device_state",
+        "flush",
         "identity",
         "longest_first_pause_ns",
     ),

@@ -29,6 +29,7 @@ from stealtime.vocabulary.toml_table import Table
 Mode = Literal["off", "no-net", "net", "net+bypass"]
 Tracker = Literal["userfault", "soft-dirty", "shadow"]
 DeviceState = Literal["xen-save", "ignore-shared"]
+Flush = Literal["memory", "stable"]
 
 SHORTEST_INTERVAL_NS = 5_000_000
 """Below this the guest would be stopped more than it runs; the members refuse it too."""
@@ -293,6 +294,9 @@ class VmFile(Table):
     """Further devices; those that cannot be protected are refused by name."""
     disks: list[Disk] = Field(default=[], max_length=MOST_DISKS)
     """The machine's disks (virtio-blk)."""
+    flush: Flush = "memory"
+    """``stable``: an epoch is acknowledged once it is on the standby's medium, not only in its memory. So what a client
+    was told outlives a power cut of both hosts."""
     network: Network = Network()
     """The guest's one network card."""
     mode: Mode = "net"

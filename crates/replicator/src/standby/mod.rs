@@ -361,6 +361,7 @@ impl Standby {
                 error @ (StagingError::Ram(_)
                 | StagingError::Disk(_)
                 | StagingError::Currency(_)
+                | StagingError::Medium(_)
                 | StagingError::Compare(_)),
             ) => return Err(error.into()),
             StagingEvent::Failed(StagingError::Trial(error)) => {
@@ -448,7 +449,7 @@ impl Standby {
             }
             StandbyMessage::Confirmed { term } => {
                 // From here on this host may be the only one that has the machine.
-                self.notes.hold(term);
+                self.notes.stand_by(term);
                 self.events.add(&Event::Protected { term, epoch: self.member.committed().unwrap_or(Epoch(0)) });
                 let port_fault = self.port_fault();
                 Message::Confirmed(Confirmed { term, port_fault })

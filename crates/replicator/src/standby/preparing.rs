@@ -254,7 +254,7 @@ impl Prepared {
         events.add(&Event::Linked { peer: active.to_string() });
         sender.send(&Message::Welcome(welcome)).await?;
         let to_conductor = to_inputs.clone();
-        let content = (Arc::clone(&facts.ram), machine.disks());
+        let content = (Arc::clone(&facts.ram), machine.disks(), spec.flush);
         let (staging, pieces) = Staging::start(content, hello.term, trials, move |event| {
             let _ = to_conductor.send(Input::Staging(event));
         })

@@ -12,16 +12,19 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from bootable_image import make_bootable
 from truth import repetitions
 from two_hosts import TIMING, laboratory_or_skip
 
 from stealtime.hosts.database.demo import await_commits
-from stealtime.hosts.database.guest import DatabaseClient, database_machine
-from stealtime.hosts.database.image import database_image
+from stealtime.hosts.database.guest import MEMORY, DatabaseClient, database_machine
+from stealtime.hosts.database.image import DatabaseImage, database_image
 from stealtime.hosts.guest import Guest
 from stealtime.hosts.host import FaultKind
+from stealtime.hosts.laboratory import GUEST_INTERFACE
 from stealtime.hosts.namespace_testbed import NamespaceTestbed
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -41,12 +44,8 @@ _KINDS: tuple[FaultKind, ...] = ("killed", "killed", "planned")
 
 @pytest.fixture(scope="module")
 def guest() -> Iterator[Guest]:
-    try:
-        image = database_image()
-    except StealtimeError as error:
-        pytest.skip(f"no database here: {error.message}")
     with laboratory_or_skip() as laboratory:
-        machine = database_machine(image, laboratory.folder / "disks", "net", interval="100ms", min_interval="10ms")
+        machine = database_machine(_image(), laboratory.folder / "disks", "net", interval="100ms", min_interval="10ms")
         guest = NamespaceTestbed(laboratory, allow_faults=True).guest("database", timing=TIMING, **machine)
         guest.start()
         guest.await_ready(within_s=_PROTECTED_WITHIN_S)
@@ -76,6 +75,37 @@ def test_no_acknowledged_transaction_is_missing(guest: Guest, tmp_path: Path) ->
     assert seen.connections_lost == 0, "the connection is part of what survives"
     guest.end()
     _assert_whole_file_system(Path(last.disks[0]), tmp_path)
+
+
+def test_a_machine_with_a_boot_loader_of_its_own_is_protected(tmp_path: Path) -> None:
+    with laboratory_or_skip() as laboratory:
+        testbed = NamespaceTestbed(laboratory, allow_faults=True)
+        disk = tmp_path / "bootable.raw"
+        make_bootable(_image(), disk, GUEST_INTERFACE)
+        machine: dict[str, Any] = {"kernel": "disk", "memory": MEMORY, "disks": [{"name": "root", "path": str(disk)}]}
+        guest = testbed.guest("database", timing=TIMING, mode="net", min_interval="10ms", **machine)
+        guest.start()
+        guest.await_ready(within_s=_PROTECTED_WITHIN_S)
+        client = DatabaseClient(guest)
+        try:
+            await_commits(client, guest)
+            time.sleep(3.0)
+            active = guest.await_ready(within_s=_PROTECTED_WITHIN_S)
+            guest.lose_host(active)
+            guest.await_taken(guest.other_host(active.host))
+            time.sleep(3.0)
+            seen = client.end()
+        finally:
+            client.close()
+    assert seen.acknowledged > 10
+    assert (seen.missing, seen.damage, seen.connections_lost) == ([], [], 0)
+
+
+def _image() -> DatabaseImage:
+    try:
+        return database_image()
+    except StealtimeError as error:
+        pytest.skip(f"no database here: {error.message}")
 
 
 def _assert_whole_file_system(image: Path, folder: Path) -> None:

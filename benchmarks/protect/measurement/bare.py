@@ -252,6 +252,7 @@ def _arguments(machine: MachineSpec, monitor: int, console: Path) -> list[str]:
         *("-device", f"virtio-net-pci,id=nic0,netdev=net0,mac={machine.mac},romfile="),
         *(("-global", "virtio-pci.disable-modern=on") if machine.virtio == "legacy" else ()),
         *(argument for device in machine.devices for argument in ("-device", device)),
-        *("-kernel", str(machine.kernel.path), "-initrd", str(machine.initramfs.path)),
+        *(("-kernel", str(machine.kernel.path)) if machine.kernel is not None else ()),
+        *(("-initrd", str(machine.initramfs.path)) if machine.initramfs is not None else ()),
         *("-append", machine.kernel_arguments),
     ]

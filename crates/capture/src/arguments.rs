@@ -35,8 +35,8 @@ pub struct Inherited {
     /// The guest's serial console: a connected stream socket.
     pub console: RawFd,
     pub firmware: RawFd,
-    pub kernel: RawFd,
-    pub initramfs: RawFd,
+    pub kernel: Option<RawFd>,
+    pub initramfs: Option<RawFd>,
 }
 
 /// Give QEMU's arguments.
@@ -105,7 +105,7 @@ pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<O
     add("-mon", "chardev=qmp,mode=control".into());
     add("-netdev", format!("stream,id=net0,server=off,addr.type=fd,addr.str={netdev}").into());
     add("-device", format!("virtio-net-pci,id=nic0,netdev=net0,mac={},romfile=", spec.mac).into());
-    for (disk, socket) in spec.disks.iter().zip(&inherited.disks) {
+    for (number, (disk, socket)) in spec.disks.iter().zip(&inherited.disks).enumerate() {
         let node = disk_node(&disk.name);
         let backend = if role == Role::Trial {
             format!("driver=null-co,node-name={node},size={},read-zeroes=on", disk.bytes)
@@ -113,12 +113,14 @@ pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<O
             format!("driver=nbd,node-name={node},server.type=fd,server.str={socket},discard=unmap")
         };
         add("-blockdev", backend.into());
+        // A kernel that is given is the first to be booted.
+        let order = if spec.kernel.is_none() { format!(",bootindex={number}") } else { String::new() };
+        let (name, cylinders) = (&disk.name, cylinders(disk));
         add(
             "-device",
             format!(
-                "virtio-blk-pci,drive={node},serial={},werror=report,rerror=report,cyls={},heads={HEADS},secs={SECTORS}",
-                disk.name,
-                cylinders(disk)
+                "virtio-blk-pci,drive={node}{order},serial={name},werror=report,rerror=report,cyls={cylinders},\
+                 heads={HEADS},secs={SECTORS}"
             )
             .into(),
         );
@@ -126,9 +128,13 @@ pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<O
     for device in &spec.devices {
         add("-device", device.into());
     }
-    add("-kernel", file(inherited.kernel));
-    add("-initrd", file(inherited.initramfs));
-    add("-append", spec.kernel_arguments.clone().into());
+    if let Some(kernel) = inherited.kernel {
+        add("-kernel", file(kernel));
+        add("-append", spec.kernel_arguments.clone().into());
+    }
+    if let Some(initramfs) = inherited.initramfs {
+        add("-initrd", file(initramfs));
+    }
     list.extend(["-nodefaults", "-no-user-config"].map(OsString::from));
     // Also a fresh guest waits: until it was checked and the other side of its network is there.
     list.push("-S".into());
@@ -166,8 +172,8 @@ mod tests {
             cpu: "max".into(),
             vcpus: 2,
             memory_bytes: 128 << 20,
-            kernel: file("/boot/kernel"),
-            initramfs: file("/boot/initramfs"),
+            kernel: Some(file("/boot/kernel")),
+            initramfs: Some(file("/boot/initramfs")),
             kernel_arguments: "console=ttyS0 quiet".into(),
             mac: "52:54:00:00:00:01".into(),
             virtio: Virtio::Legacy,
@@ -181,8 +187,8 @@ mod tests {
             disks: vec![17],
             console: 13,
             firmware: 14,
-            kernel: 15,
-            initramfs: 16,
+            kernel: Some(15),
+            initramfs: Some(16),
         };
         arguments(&spec, &inherited, role).into_iter().map(|argument| argument.into_string().unwrap()).collect()
     }
@@ -204,9 +210,10 @@ mod tests {
             -blockdev driver=nbd,node-name=disk-root,server.type=fd,server.str=17,discard=unmap \
             -device virtio-blk-pci,drive=disk-root,serial=root,werror=report,rerror=report,cyls=2080,heads=16,secs=63 \
             -device virtio-rng-pci \
-            -kernel /proc/self/fd/15 -initrd /proc/self/fd/16";
+            -kernel /proc/self/fd/15";
         let mut expected: Vec<&str> = expected.split_whitespace().collect();
-        expected.extend(["-append", "console=ttyS0 quiet", "-nodefaults", "-no-user-config", "-S"]);
+        expected.extend(["-append", "console=ttyS0 quiet", "-initrd", "/proc/self/fd/16"]);
+        expected.extend(["-nodefaults", "-no-user-config", "-S"]);
         assert_eq!(given(Accelerator::Tcg, Role::Fresh), expected);
     }
 
@@ -229,6 +236,34 @@ mod tests {
         let expected: Vec<String> = standby.iter().map(change).collect();
         assert_ne!(trial, standby);
         assert_eq!(trial, expected);
+    }
+
+    #[test]
+    fn a_machine_without_a_kernel_boots_from_its_first_disk() {
+        let spec = MachineSpec {
+            kernel: None,
+            initramfs: None,
+            kernel_arguments: String::new(),
+            disks: ["root", "data"].map(|name| DiskSpec { name: name.into(), bytes: 1 << 30 }).to_vec(),
+            ..crate::machine::tests::machine()
+        };
+        spec.check().unwrap();
+        let inherited = Inherited {
+            ram: 10,
+            qmp: 11,
+            netdev: 12,
+            disks: vec![15, 16],
+            console: 13,
+            firmware: 14,
+            kernel: None,
+            initramfs: None,
+        };
+        let given = arguments(&spec, &inherited, Role::Fresh);
+        let given: Vec<String> = given.into_iter().map(|argument| argument.into_string().unwrap()).collect();
+        let order: Vec<&String> = given.iter().filter(|argument| argument.contains("bootindex=")).collect();
+        assert!(order[0].contains("drive=disk-root,bootindex=0"), "{order:?}");
+        assert!(order[1].contains("drive=disk-data,bootindex=1") && order.len() == 2, "{order:?}");
+        assert!(!given.iter().any(|argument| ["-kernel", "-initrd", "-append"].contains(&argument.as_str())));
     }
 
     #[test]

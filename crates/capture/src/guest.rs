@@ -24,7 +24,7 @@ use crate::handover::{FILE_VARIABLE, SOCKET_VARIABLE};
 use crate::ignore_shared::IgnoreSharedMigration;
 use crate::images::ImageError;
 use crate::lent::{Lent, lend, path_of};
-use crate::machine::{Accelerator, MachineSpec, MachineSpecError};
+use crate::machine::{Accelerator, BootFile, MachineSpec, MachineSpecError};
 use crate::process::{ProcessError, QemuProcess};
 use crate::qmp::{Qmp, QmpError};
 use crate::ram::{RamError, RamFile};
@@ -245,8 +245,8 @@ impl Guest {
             },
             console: lent.add(console_of_qemu),
             firmware: lent.add(lend(&find_firmware(&settings.program)?)?),
-            kernel: lent.add(lend(&spec.kernel.path)?),
-            initramfs: lent.add(lend(&spec.initramfs.path)?),
+            kernel: lend_boot_file(spec.kernel.as_ref(), &mut lent)?,
+            initramfs: lend_boot_file(spec.initramfs.as_ref(), &mut lent)?,
         };
         let state_path_in_qemu = path_of(lent.add(duplicate(state_file.as_fd(), "file of the device state")?));
         let mut command = Command::new(&settings.program);
@@ -379,6 +379,10 @@ impl Guest {
     }
 }
 
+fn lend_boot_file(file: Option<&BootFile>, lent: &mut Lent) -> Result<Option<RawFd>, ImageError> {
+    file.map(|file| Ok(lent.add(lend(&file.path)?))).transpose()
+}
+
 fn migration_end(event: &Event) -> Option<&str> {
     let status = (event.name == "MIGRATION").then(|| event.data["status"].as_str())??;
     matches!(status, "completed" | "failed").then_some(status)
@@ -400,7 +404,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::machine::BootFile;
     use crate::machine::tests::machine;
 
     #[test]
@@ -417,8 +420,8 @@ mod tests {
         let image = || BootFile { path: path("image"), sha256: String::new() };
         let spec = MachineSpec {
             memory_bytes: 1 << 20,
-            kernel: image(),
-            initramfs: image(),
+            kernel: Some(image()),
+            initramfs: Some(image()),
             devices: Vec::new(),
             disks: Vec::new(),
             ..machine()

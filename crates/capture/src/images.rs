@@ -30,7 +30,7 @@ pub enum ImageError {
 
 /// Check that kernel and initramfs are the files that the specification means.
 pub fn verify_images(spec: &MachineSpec) -> Result<(), ImageError> {
-    [&spec.kernel, &spec.initramfs].into_iter().try_for_each(verify)
+    spec.boot_files().try_for_each(verify)
 }
 
 fn verify(image: &BootFile) -> Result<(), ImageError> {

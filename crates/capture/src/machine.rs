@@ -92,6 +92,10 @@ pub enum MachineSpecError {
     },
     #[error("the machine's disk {name} has {bytes} bytes, which is no whole number of sectors of {SECTOR_BYTES} bytes")]
     Sectors { name: String, bytes: u64 },
+    #[error(
+        "the machine has no kernel: it boots from a disk of its own then, and has neither initramfs nor kernel arguments"
+    )]
+    NoKernel,
     #[error("the machine has two disks with the name {0}")]
     SameDisk(String),
     #[error("the machine has {0} bytes of memory, which is no whole number of pages of {PAGE_BYTES} bytes")]
@@ -114,9 +118,12 @@ pub struct MachineSpec {
     /// How many virtual CPUs.
     pub vcpus: u32,
     pub memory_bytes: u64,
-    pub kernel: BootFile,
+    /// None: the first disk's own boot loader has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<BootFile>,
     /// The initramfs; of a guest without disks, its whole file system.
-    pub initramfs: BootFile,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initramfs: Option<BootFile>,
     /// The kernel's command line.
     pub kernel_arguments: String,
     /// Of the network card.
@@ -139,7 +146,12 @@ impl MachineSpec {
         word("mac", &self.mac, is_mac, "MAC address such as 52:54:00:12:34:56")?;
         let is_line = |text: &str| !text.contains(char::is_control);
         word("kernel_arguments", &self.kernel_arguments, is_line, "line of text")?;
-        for image in [&self.kernel, &self.initramfs] {
+        if self.kernel.is_none()
+            && (self.disks.is_empty() || self.initramfs.is_some() || !self.kernel_arguments.is_empty())
+        {
+            return Err(MachineSpecError::NoKernel);
+        }
+        for image in self.boot_files() {
             let path = image.path.to_string_lossy();
             word("image", &path, |path| path.starts_with('/') && is_line(path), "absolute path")?;
         }
@@ -154,6 +166,11 @@ impl MachineSpec {
 }
 
 impl MachineSpec {
+    /// What it boots from besides its disks.
+    pub fn boot_files(&self) -> impl Iterator<Item = &BootFile> {
+        self.kernel.iter().chain(&self.initramfs)
+    }
+
     fn check_disks(&self) -> Result<(), MachineSpecError> {
         number("disks", self.disks.len() as u64, 0, DISKS_MAX as u64)?;
         for (before, DiskSpec { name, bytes }) in self.disks.iter().enumerate() {
@@ -211,8 +228,8 @@ pub(crate) mod tests {
             cpu: "Skylake-Server-v4".into(),
             vcpus: 1,
             memory_bytes: 128 << 20,
-            kernel: file("/boot/kernel"),
-            initramfs: file("/boot/a, b.cpio"),
+            kernel: Some(file("/boot/kernel")),
+            initramfs: Some(file("/boot/a, b.cpio")),
             kernel_arguments: "console=ttyS0 a=b,c".into(),
             mac: "52:54:00:00:00:0A".into(),
             virtio: Virtio::Legacy,
@@ -229,7 +246,7 @@ pub(crate) mod tests {
     #[test]
     fn what_qemu_would_take_for_another_option_is_refused_by_name() {
         type Change = fn(&mut MachineSpec);
-        let changes: [(Change, &str); 22] = [
+        let changes: [(Change, &str); 23] = [
             (|spec| spec.machine = "pc,dumpdtb=/etc/passwd".into(), "machine type"),
             (|spec| spec.machine = "none\n".into(), "machine type"),
             (|spec| spec.machine = "-help".into(), "machine type"),
@@ -238,7 +255,8 @@ pub(crate) mod tests {
             (|spec| spec.mac = "52:54:00:00:00:01,romfile=/etc/shadow".into(), "mac"),
             (|spec| spec.mac = "52:54:00:00:00:+1".into(), "mac"),
             (|spec| spec.kernel_arguments = "quiet\0".into(), "kernel_arguments"),
-            (|spec| spec.kernel.path = "kernel".into(), "image"),
+            (|spec| spec.kernel.as_mut().unwrap().path = "kernel".into(), "image"),
+            (|spec| spec.kernel = None, "no kernel"),
             (|spec| spec.vcpus = 0, "vCPUs"),
             (|spec| spec.vcpus = 1 << 20, "vCPUs"),
             (|spec| spec.memory_bytes = 0, "bytes of memory"),

@@ -362,7 +362,7 @@ fn qemu_does_not_outlive_the_guest() {
 fn each_qemu_has_a_user_of_its_own_who_may_read_nothing_of_ours() {
     let lab = Lab::new(1);
     // The folder on the way is for nobody else either.
-    std::fs::set_permissions(&lab.spec.initramfs.path, Permissions::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(&lab.spec.initramfs.as_ref().unwrap().path, Permissions::from_mode(0o600)).unwrap();
     let guests = ["primary", "other"].map(|name| {
         let (peer, netdev) = Peer::pair();
         (lab.boot(name, netdev), peer)

@@ -1,17 +1,13 @@
 //! Up to which term an image is current: the note beside it.
 //!
 //! A term is a holder and its standby, and a register hands them out. An image is current in a term if its host held
-//! the machine then, or was the standby that was named. Between two starts of one machine two terms pass at most: that
-//! of its orderly end, and that of its new beginning.
+//! the machine then, or was the standby that was named.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-
-/// As many terms may lie between the last one that an image is current in and a start from it.
-const TERMS_OF_AN_END_AND_A_START: u64 = 2;
 
 /// Drawn by the kernel at its start.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -92,17 +88,18 @@ impl Currency {
         self.put(&Note { term: Some(term), boot: Some(boot) })
     }
 
-    /// See that a machine may start from it in this term. One without a note has never been protected from here: its
-    /// user says that it is the machine's. `force`: he says so of one that was left behind, too.
-    pub fn check(&self, term: u64, force: bool) -> Result<(), CurrencyError> {
+    /// See that a machine may start from it which somebody had last in the term `newest`. An image without a note has
+    /// never been protected from here: its user says that it is the machine's. `force`: he says so of one that was left
+    /// behind, too.
+    pub fn check(&self, newest: u64, force: bool) -> Result<(), CurrencyError> {
         let image = || self.image.clone();
         match self.read()? {
             Some(Note { term: None, .. }) => Err(CurrencyError::HalfCopied { image: image() }),
             Some(Note { boot: Some(boot), .. }) if !force && !is_this_boot(&boot) => {
                 Err(CurrencyError::Unsynchronised { image: image() })
             }
-            Some(Note { term: Some(found), .. }) if found + TERMS_OF_AN_END_AND_A_START < term && !force => {
-                Err(CurrencyError::LeftBehind { image: image(), found, newest: term - 1 })
+            Some(Note { term: Some(found), .. }) if found < newest && !force => {
+                Err(CurrencyError::LeftBehind { image: image(), found, newest })
             }
             None | Some(_) => Ok(()),
         }
@@ -159,16 +156,15 @@ mod tests {
     }
 
     #[test]
-    fn an_image_starts_again_after_an_orderly_end_and_not_after_the_machine_ran_elsewhere() {
+    fn an_image_starts_again_and_not_after_the_machine_ran_elsewhere() {
         let (_folder, currency) = currency();
         currency.hold(7).unwrap();
-        // Held in 7, ended in 8, started in 9.
-        for term in 1..=9 {
-            currency.check(term, false).unwrap();
+        for newest in 0..=7 {
+            currency.check(newest, false).unwrap();
         }
-        let refused = currency.check(10, false).unwrap_err();
-        assert!(matches!(refused, CurrencyError::LeftBehind { found: 7, newest: 9, .. }), "{refused}");
-        currency.check(10, true).unwrap();
+        let refused = currency.check(8, false).unwrap_err();
+        assert!(matches!(refused, CurrencyError::LeftBehind { found: 7, newest: 8, .. }), "{refused}");
+        currency.check(8, true).unwrap();
     }
 
     #[test]
@@ -180,7 +176,7 @@ mod tests {
             assert!(matches!(currency.check(7, force), Err(CurrencyError::HalfCopied { .. })));
         }
         currency.hold(8).unwrap();
-        currency.check(9, false).unwrap();
+        currency.check(8, false).unwrap();
         // A link is what it leads to.
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(folder.path().join("disk.raw"), &link).unwrap();
@@ -191,13 +187,13 @@ mod tests {
     fn an_image_that_stood_by_is_started_from_until_its_host_was_switched_off() {
         let (folder, currency) = currency();
         currency.stand_by(7).unwrap();
-        currency.check(9, false).unwrap();
-        assert!(matches!(currency.check(10, false), Err(CurrencyError::LeftBehind { .. })));
+        currency.check(7, false).unwrap();
+        assert!(matches!(currency.check(8, false), Err(CurrencyError::LeftBehind { .. })));
         fs::write(folder.path().join("disk.raw.term"), r#"{"term":7,"boot":"another"}"#).unwrap();
-        assert!(matches!(currency.check(9, false), Err(CurrencyError::Unsynchronised { .. })));
-        currency.check(9, true).unwrap();
+        assert!(matches!(currency.check(7, false), Err(CurrencyError::Unsynchronised { .. })));
+        currency.check(7, true).unwrap();
         currency.hold(8).unwrap();
-        currency.check(9, false).unwrap();
+        currency.check(8, false).unwrap();
     }
 
     #[test]

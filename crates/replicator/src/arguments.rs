@@ -22,6 +22,9 @@ pub enum Command {
         /// Start even if the register says that the machine runs elsewhere, unless that is renewed
         #[arg(long)]
         force: bool,
+        /// Also with --force, start only from disk images that are current
+        #[arg(long)]
+        only_current_disks: bool,
     },
     /// Tell as JSON whether anybody still has the state of a machine, as after a power cut of both its hosts
     Recover {

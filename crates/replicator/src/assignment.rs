@@ -98,7 +98,7 @@ pub fn wanted(spec: &Spec) -> Wanted {
         machine: machine.machine.clone(),
         accelerator: machine.accelerator.name().to_owned(),
         memory_bytes: machine.memory_bytes,
-        images: vec![image(&machine.kernel), image(&machine.initramfs)],
+        images: machine.boot_files().map(image).collect(),
     }
 }
 

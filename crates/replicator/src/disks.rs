@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use stealtime_capture::DiskSpec;
 use stealtime_disk::{Currency, CurrencyError, Disk, Flush, Image, ImageError, Journal, Recorder, ServeError, Write};
-use stealtime_succession::{Register, RegisterError, Term};
+use stealtime_succession::{Record, Register, RegisterError, Term};
 
 use crate::clock::now;
 use crate::spec::Spec;
@@ -211,16 +211,51 @@ impl Notes {
     }
 }
 
-/// See that a machine may be booted from the images that are here: before the register is told of anything.
-pub async fn check_current(spec: &Spec, force: bool) -> Result<(), DisksError> {
+/// See that a machine may be booted from the images that are here. `force`: also from those that were left behind.
+pub async fn check(spec: &Spec, force: bool) -> Result<(), DisksError> {
+    for (DiskSpec { bytes, .. }, path) in spec.machine.disks.iter().zip(&spec.disk_images) {
+        Image::open(path, *bytes)?;
+    }
     if spec.disk_images.is_empty() {
         return Ok(());
     }
     let vm = spec.machine.name.clone();
     let read = move |mut register: Box<dyn Register>| register.read(&vm);
-    let newest = registers::once(&spec.register, read).await?.map_or(Term(0), |found| found.record.term);
+    let found = registers::once(&spec.register, read).await?;
+    let newest = last_held(found.as_ref().map(|found| &found.record));
     for path in &spec.disk_images {
-        Currency::of(path).check(newest.next().0, force)?;
+        Currency::of(path).check(newest.0, force)?;
     }
     Ok(())
+}
+
+/// The last term in which somebody had the machine: an orderly end is a term of its own.
+fn last_held(record: Option<&Record>) -> Term {
+    match record {
+        None => Term(0),
+        Some(record) if record.holder.is_none() => Term(record.term.0.saturating_sub(1)),
+        Some(record) => record.term,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stealtime_succession::MemberId;
+
+    use super::*;
+
+    #[test]
+    fn the_term_of_an_orderly_end_is_nobodys() {
+        let record = |term, holder: Option<MemberId>| Record {
+            term: Term(term),
+            holder,
+            standby: None,
+            renewals: 0,
+            taking_over: false,
+            challenger: None,
+        };
+        assert_eq!(last_held(None), Term(0));
+        assert_eq!(last_held(Some(&record(7, Some(MemberId::new("b", 1))))), Term(7), "b has it, or has died with it");
+        assert_eq!(last_held(Some(&record(8, None))), Term(7));
+    }
 }

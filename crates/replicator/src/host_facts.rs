@@ -12,8 +12,8 @@ use crate::host_config::HostConfig;
 
 /// Look at the programs, files and memory that this machine would use here.
 pub fn gather(config: &HostConfig, machine: &MachineSpec, member: MemberId, register: RegisterLook) -> LocalFacts {
-    let images = [&machine.kernel, &machine.initramfs]
-        .into_iter()
+    let images = machine
+        .boot_files()
         .filter(|image| is_below(&image.path, &config.images))
         .filter_map(|image| Some((image.path.display().to_string(), hash_file(&image.path).ok()?)))
         .chain(firmware(&config.qemu).map(|image| (image.path, image.sha256)))

@@ -65,6 +65,7 @@ use tokio::sync::mpsc;
 
 use active::Origin;
 use arguments::{Arguments, Command};
+use disks::DisksError;
 use machine::Machine;
 use spec::Spec;
 
@@ -84,9 +85,9 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
-        Command::Active { spec, force } => {
+        Command::Active { spec, force, only_current_disks } => {
             thread_priority::raise();
-            conduct(active(&spec, force))
+            conduct(active(&spec, force, only_current_disks))
         }
         Command::Recover { spec } => conduct(recover(&spec)),
         Command::Host { config } => {
@@ -103,10 +104,12 @@ fn conduct(member: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
     runtime.block_on(member)
 }
 
-async fn active(spec: &Path, force: bool) -> Result<ExitCode> {
+async fn active(spec: &Path, force: bool, only_current_disks: bool) -> Result<ExitCode> {
     let spec = Spec::read(spec)?;
     stealtime_capture::verify_images(&spec.machine)?;
     let _lock = member_folder::enter(&spec.folder, &spec.machine.name)?;
+    // Before the register is told of anything: who refuses has changed nothing.
+    disks::check(&spec, force && !only_current_disks).await.map_err(with_hint)?;
     let me = member_folder::new_life(&spec.host)?;
     let listener = member_folder::listen(&spec)?;
     let (asking, requests) = mpsc::channel(16);
@@ -114,6 +117,13 @@ async fn active(spec: &Path, force: bool) -> Result<ExitCode> {
     let (machine, heard) = Machine::new();
     let origin = Origin::Boot { force };
     Ok(told(&Box::pin(active::run(spec, me, (Box::new(machine), heard), origin, requests)).await?))
+}
+
+fn with_hint(error: DisksError) -> anyhow::Error {
+    match error.hint() {
+        Some(hint) => anyhow::anyhow!("{} (hint: {hint})", wording::in_full(&error)),
+        None => error.into(),
+    }
 }
 
 async fn recover(spec: &Path) -> Result<ExitCode> {

@@ -80,6 +80,6 @@ def _recover(file: Path, state: "State", host: str, *, boot: bool) -> "tuple[Rec
     if not boot or account.verdict not in ("gone", "vacant"):
         code = {"lives": ExitCode.FINE, "unknown": ExitCode.FAILED}.get(account.verdict, ExitCode.THRESHOLD)
         return told, code
-    folder, _ = session.start(vm, state, host, is_local=False, force=account.verdict == "gone")
+    folder, _ = session.start(vm, state, host, is_local=False, force=account.verdict == "gone", only_current_disks=True)
     text = f"{vm.name}: booted anew on {host}; its log: {folder.log}"
     return told.model_copy(update={"is_booted": True, "text": text}), ExitCode.FINE

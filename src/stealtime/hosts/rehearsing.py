@@ -97,7 +97,7 @@ def rehearse(
         StealtimeError: It cannot be measured: no root, a program is missing, the guest does not come up.
     """
     machine, spec = machine_of(vm), resolve_machine(vm)
-    images = sorted({spec.kernel.path.parent, spec.initramfs.path.parent})
+    images = sorted({image.path.parent for image in (spec.kernel, spec.initramfs) if image is not None})
     with Laboratory(HOSTS) as laboratory:
         if interface is not None:
             machine["network"] = {"bridge": GUEST_BRIDGE, "mac": vm.mac}

@@ -13,7 +13,7 @@ from stealtime.lab.image.modules import ModuleWish
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.lab.platforms.qemu_program import INSTALL_HINT, find_qemu, qemu_version
 from stealtime.protect.specification import ImageSpec, MachineSpec, machine_spec
-from stealtime.protect.vm_file import VmFile
+from stealtime.protect.vm_file import BOOTS_ITSELF, VmFile
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 _MACHINE_LINE = re.compile(r"^(?P<name>\S+)\s+.*?(?:\(alias of (?P<target>\S+)\))?(?: \((?:default|deprecated)\))?$")
@@ -35,6 +35,9 @@ def resolve_machine(vm: VmFile) -> MachineSpec:
     """
     program = find_qemu()
     qemu_version(program)
+    machine = versioned_machine(vm.machine, machine_types(program))
+    if vm.kernel == BOOTS_ITSELF:
+        return machine_spec(vm, machine, None, None, "")
     kernel = find_kernel(vm.kernel)
     kernel_image = ImageSpec(path=kernel.boot_image.absolute(), sha256=_hash(kernel.boot_image))
     initramfs = _initramfs(vm, kernel)
@@ -44,7 +47,6 @@ def resolve_machine(vm: VmFile) -> MachineSpec:
             f"{vm.memory_bytes >> 20} MiB of memory are too little for this kernel and initramfs",
             hint=f'they are loaded whole: give memory = "{-(-needed >> 20)}MiB" or more',
         )
-    machine = versioned_machine(vm.machine, machine_types(program))
     return machine_spec(vm, machine, kernel_image, initramfs, " ".join(kernel_arguments(vm)))
 
 

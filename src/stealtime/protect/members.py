@@ -47,8 +47,10 @@ class Surroundings:
     environment: tuple[tuple[str, str], ...] = ()
 
 
-def active_command(folder: MemberFolder, *, force: bool) -> list[str]:
-    return [str(find_replicator()), "active", "--spec", str(folder.spec), *(["--force"] if force else [])]
+def active_command(folder: MemberFolder, *, force: bool, only_current_disks: bool = False) -> list[str]:
+    options = {"--force": force, "--only-current-disks": only_current_disks}
+    given = [option for option, is_given in options.items() if is_given]
+    return [str(find_replicator()), "active", "--spec", str(folder.spec), *given]
 
 
 def host_command(folder: HostFolder) -> list[str]:
@@ -81,10 +83,15 @@ def prepare_member(folder: MemberFolder, spec: MemberSpec) -> None:
 
 
 def start_member(
-    folder: MemberFolder, *, force: bool = False, surroundings: Surroundings = Surroundings()
+    folder: MemberFolder,
+    *,
+    force: bool = False,
+    only_current_disks: bool = False,
+    surroundings: Surroundings = Surroundings(),
 ) -> psutil.Process:
     """Start the member whose folder was prepared; it outlives us."""
-    return _start(active_command(folder, force=force), folder.log, folder.pid_file, surroundings)
+    command = active_command(folder, force=force, only_current_disks=only_current_disks)
+    return _start(command, folder.log, folder.pid_file, surroundings)
 
 
 def ensure_host_daemon(host: HostFile, state: State, *, automatic: bool) -> HostSpec:

@@ -126,8 +126,18 @@ def check_destination(vm: VmFile, host: str, *, is_local: bool) -> None:
     )
 
 
-def start(vm: VmFile, state: State, host: str, *, is_local: bool, force: bool) -> tuple[MemberFolder, psutil.Process]:
+def start(
+    vm: VmFile, state: State, host: str, *, is_local: bool, force: bool, only_current_disks: bool = False
+) -> tuple[MemberFolder, psutil.Process]:
     """Start a VM's member here, and the daemons that it needs where this machine plays both hosts.
+
+    Args:
+        vm: The VM.
+        state: Where members live.
+        host: The name of this host.
+        is_local: Whether this machine plays both hosts.
+        force: Also if the register says that it runs elsewhere.
+        only_current_disks: But from no disk image that was left behind.
 
     Raises:
         UsageError: It lives already, or has nowhere to go.
@@ -137,7 +147,7 @@ def start(vm: VmFile, state: State, host: str, *, is_local: bool, force: bool) -
     with state.starting():
         folder, _ = prepare(vm, state, host, is_local=is_local)
         try:
-            return folder, start_member(folder, force=force)
+            return folder, start_member(folder, force=force, only_current_disks=only_current_disks)
         except BaseException:
             end_idle_hosts(state)
             raise

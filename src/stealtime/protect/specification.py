@@ -53,8 +53,8 @@ class MachineSpec(_Document):
     cpu: str
     vcpus: int
     memory_bytes: int
-    kernel: ImageSpec
-    initramfs: ImageSpec
+    kernel: ImageSpec | None
+    initramfs: ImageSpec | None
     kernel_arguments: str
     mac: str
     virtio: Literal["legacy", "transitional"]
@@ -204,7 +204,7 @@ class MemberHost:
 
 
 def machine_spec(
-    vm: VmFile, machine: str, kernel: ImageSpec, initramfs: ImageSpec, kernel_arguments: str
+    vm: VmFile, machine: str, kernel: ImageSpec | None, initramfs: ImageSpec | None, kernel_arguments: str
 ) -> MachineSpec:
     as_in_file = ("name", "accelerator", "cpu", "vcpus", "memory_bytes", "mac", "virtio", "devices")
     return MachineSpec(

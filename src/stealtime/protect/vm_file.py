@@ -31,6 +31,9 @@ Tracker = Literal["userfault", "soft-dirty", "shadow"]
 DeviceState = Literal["xen-save", "ignore-shared"]
 Flush = Literal["memory", "stable"]
 
+BOOTS_ITSELF = "disk"
+"""The kernel of a machine whose first disk has its own boot loader."""
+
 SHORTEST_INTERVAL_NS = 5_000_000
 """Below this the guest would be stopped more than it runs; the members refuse it too."""
 
@@ -277,7 +280,8 @@ class VmFile(Table):
     cpu: str = Field(default="max", pattern=_WORD)
     """A CPU model of QEMU, without additional features."""
     kernel: str = Field(default="cloud", min_length=1)
-    """``rt``, ``rt-new``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
+    """``rt``, ``rt-new``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux; or
+    ``disk``, where the first disk has its own boot loader (BIOS)."""
     initramfs: Path | None = None
     """The guest's whole file system, or what finds it on a disk; default: one with the builtin program."""
     program: Literal["counter"] | None = None
@@ -382,7 +386,9 @@ class VmFile(Table):
             raise ValueError('a device that is non-transitional speaks virtio 1.0 only: give virtio = "transitional"')
         if self.initramfs is not None and self.program is not None:
             raise ValueError(f"an initramfs and the program {self.program!r} are both given; one runs in the guest")
-        if self.initramfs is None and self.program is None:
+        if self.kernel == BOOTS_ITSELF:
+            self._boots_from_a_disk()
+        elif self.initramfs is None and self.program is None:
             raise ValueError('nothing runs in the guest: give an initramfs, or program = "counter"')
         names = [disk.name for disk in self.disks]
         if len(set(names)) < len(names):
@@ -414,6 +420,13 @@ class VmFile(Table):
         if problem is not None:
             raise ValueError(problem)
         return self
+
+    def _boots_from_a_disk(self) -> None:
+        if not self.disks:
+            raise ValueError('kernel = "disk" boots from the first disk, and there is none: name it under [[disks]]')
+        for key in ("initramfs", "program", "kernel_arguments"):
+            if getattr(self, key):
+                raise ValueError(f'{key} is given and kernel = "disk": its boot loader has its own')
 
     @property
     def _least_hold_ns(self) -> int:

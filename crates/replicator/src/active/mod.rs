@@ -30,7 +30,7 @@ use crate::admission::Promised;
 use crate::certificates::Certificates;
 use crate::clock::{nanoseconds, now, unix_ns};
 use crate::control::{Command, Request};
-use crate::disks::{self, DisksError, Notes};
+use crate::disks::Notes;
 use crate::events::{Event, EventLog};
 use crate::guest::{Guest, GuestEvent, GuestFacts, MachineError, Order};
 use crate::metrics::{Metrics, MetricsError};
@@ -53,17 +53,10 @@ pub enum ActiveError {
     Register(#[from] RegisterError),
     #[error(transparent)]
     Machine(#[from] MachineError),
-    #[error("{error}", error = with_hint(.0))]
-    Disks(#[from] DisksError),
     #[error("{0}")]
     Guest(String),
     #[error(transparent)]
     Metrics(#[from] MetricsError),
-}
-
-fn with_hint(error: &DisksError) -> String {
-    let text = wording::in_full(error);
-    error.hint().map_or(text.clone(), |hint| format!("{text}\nhint: {hint}"))
 }
 
 /// How a member comes to be active.
@@ -156,9 +149,6 @@ pub async fn run(
     origin: Origin,
     requests: mpsc::Receiver<Request>,
 ) -> Result<ActiveEnding, ActiveError> {
-    if let Origin::Boot { force } = origin {
-        disks::check_current(&spec, force).await?;
-    }
     let register = match &origin {
         Origin::Boot { .. } => registers::once(&spec.register, Ok).await?,
         // The guest stands meanwhile.

@@ -16,14 +16,14 @@ DATABASE = "stealtime"
 USER = "stealtime"
 PORT = 5432
 
-_VERSION = 1
+_VERSION = 2
 """Of what is made here: a change makes a new image."""
 _IMAGE_BYTES = 1280 << 20
 _WHAT = "the disk of the database's guest"
 _HINT = "install mmdebstrap and e2fsprogs, check the network, and see that /tmp and the cache have 2 GiB of room"
 _PACKAGES = (
-    *("linux-image-cloud-amd64", "systemd-sysv", "udev", "dbus", "iproute2", "e2fsprogs"),
-    *("postgresql", "postgresql-contrib"),
+    *("linux-image-cloud-amd64", "grub-pc-bin", "grub2-common", "systemd-sysv", "udev", "dbus", "iproute2"),
+    *("e2fsprogs", "postgresql", "postgresql-contrib"),
 )
 _NO_DOCUMENTATION = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 _ADDRESS_UNIT = """[Unit]

@@ -18,6 +18,7 @@ MACHINES = [text for text in EXAMPLES if text not in HOSTS]
 def folder(tmp_path: Path) -> Path:
     for name in ("ca.pem", "b.pem", "b.key", "client.pem", "client.key"):
         (tmp_path / name).write_text("-----BEGIN CERTIFICATE-----\n")
+    (tmp_path / "root.raw").write_bytes(bytes(512))
     for host in "ab":
         (tmp_path / f"stealtime-host-{host}.password").touch(mode=0o600)
     return tmp_path
@@ -25,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("text", MACHINES)
 def test_every_machine_shown_is_one(text: str, folder: Path) -> None:
-    assert parse_vm_file(text, "VM.toml", folder).name in ("counter", "phone", "relay")
+    assert parse_vm_file(text, "VM.toml", folder).name in ("counter", "phone", "relay", "database")
 
 
 @pytest.mark.parametrize("text", HOSTS)

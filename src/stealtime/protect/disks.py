@@ -9,9 +9,8 @@ import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator
 
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.toml_table import Table
@@ -37,25 +36,26 @@ class Disk(Table):
     path: Path
     """The raw image on this host. Other hosts get their own, which is made and copied there."""
 
-    @model_validator(mode="after")
-    def _is_raw(self) -> Self:
+    @field_validator("path")
+    @classmethod
+    def _is_raw(cls, path: Path) -> Path:
         try:
-            found = self.path.stat()
+            found = path.stat()
             if not stat.S_ISREG(found.st_mode):
-                raise ValueError(f"{self.path} is no regular file; a disk is a raw image in a file")
-            with self.path.open("rb") as file:
+                raise ValueError(f"{path} is no regular file; a disk is a raw image in a file")
+            with path.open("rb") as file:
                 head = file.read(8)
         except OSError as error:
-            raise ValueError(f"{self.path} cannot be read: {error.strerror}") from None
+            raise ValueError(f"{path} cannot be read: {error.strerror}") from None
         for magic, name in _FORMATS.items():
             if head.startswith(magic):
                 raise ValueError(
-                    f"{self.path} is a {name} image; only raw ones are protected: "
-                    f"`qemu-img convert -O raw {self.path} {self.path.with_suffix('.raw')}`"
+                    f"{path} is a {name} image; only raw ones are protected: "
+                    f"`qemu-img convert -O raw {path} {path.with_suffix('.raw')}`"
                 )
         if found.st_size == 0 or found.st_size % SECTOR_BYTES:
-            raise ValueError(f"{self.path} has {found.st_size} bytes, which is no whole number of sectors (512 bytes)")
-        return self
+            raise ValueError(f"{path} has {found.st_size} bytes, which is no whole number of sectors (512 bytes)")
+        return path
 
     @property
     def size_bytes(self) -> int:

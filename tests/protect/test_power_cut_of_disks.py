@@ -1,9 +1,12 @@
-"""Both hosts lose their power at once, with what their file systems had not brought to the medium.
+"""Disks of guests on file systems that fail: a power cut of both hosts, and one without room.
+
+Both hosts lose their power at once, with what their file systems had not brought to the medium.
 
 With ``flush = "stable"`` each value that was acknowledged is on the standby's medium. With ``"memory"`` it is not, and
 the test sees it.
 """
 
+import contextlib
 import os
 import time
 from contextlib import ExitStack
@@ -11,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from forgetful_disk import after_a_power_cut, forgetful_disk, mounted
-from two_hosts import Counting, TwoHosts, laboratory_or_skip
+from two_hosts import Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip
 
 from stealtime.hosts.counting import COUNTER
 from stealtime.hosts.namespace_testbed import STANDBY
@@ -94,3 +97,39 @@ def test_what_was_acknowledged_is_on_the_standbys_medium(flush: str, tmp_path: P
         assert found == acknowledged
     else:
         assert found < acknowledged, "nothing is forgotten here, so that nothing was shown"
+
+
+def test_a_guest_waits_for_room_on_its_hosts_disk(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(forgetful_disk(tmp_path / "a.ext4", tmp_path / "a", 2 * IMAGE_BYTES))
+        image, filler = tmp_path / "a" / "data.raw", tmp_path / "a" / "filler"
+        with image.open("wb") as file:
+            file.truncate(IMAGE_BYTES)
+        laboratory = stack.enter_context(laboratory_or_skip())
+        hosts = TwoHosts(
+            laboratory,
+            mode="off",
+            program_arguments=[*COUNTER, "disk=/dev/vda"],
+            disks=[{"name": "data", "path": str(image)}],
+        )
+        hosts.boot()
+        # Until there is no room left.
+        with filler.open("wb") as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(1 << 16))
+                file.flush()
+        counting = Counting(hosts)
+        told = await_that(lambda: _disk_alarm(hosts), hosts.log_tail)
+        assert "the disk data takes no writes" in told, told
+        assert "No space left on device" in told, told
+        filler.unlink()
+        await_that(lambda: _disk_alarm(hosts) is None, hosts.log_tail)
+        counting.await_answers()
+        assert_unharmed(counting.end())
+        hosts.stop()
+
+
+def _disk_alarm(hosts: TwoHosts) -> str | None:
+    status = hosts.status("a")
+    assert status is not None
+    return next((alarm.text for alarm in status.alarms if alarm.kind == "disk"), None)

@@ -2,12 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fstatvfs, seek};
 use rustix::io::Errno;
 
 use crate::copying::{BLOCK_BYTES, BlockDigest, ZERO_BLOCK};
@@ -18,6 +18,9 @@ use crate::write::{Content, Write};
 /// them for itself keeps each QEMU away, and is kept away by each.
 const LOCKED_FROM: i64 = 100;
 const LOCKED_BYTES: i64 = 164;
+
+/// What stat(2) counts in.
+const STAT_BLOCK_BYTES: u64 = 512;
 
 // As `struct flock` has them.
 #[allow(clippy::cast_possible_truncation, reason = "they are 1 and 0")]
@@ -34,6 +37,11 @@ pub enum ImageError {
     NoFile { path: PathBuf, found: &'static str },
     #[error("the disk image {path} has {found} bytes, and the machine's disk has {expected}")]
     Size { path: PathBuf, found: u64, expected: u64 },
+    #[error(
+        "the disk image {path} may need {needed} bytes more, and its file system has room for {available}: what a guest \
+         writes would not be taken"
+    )]
+    NoRoom { path: PathBuf, needed: u64, available: u64 },
     #[error("the disk image {path} is in use by another program, perhaps by a QEMU that runs the machine already")]
     InUse { path: PathBuf },
 }
@@ -45,6 +53,7 @@ impl ImageError {
             Self::Io { .. } => "see that it is there, that there is room, and that this user may read and write it",
             Self::NoFile { .. } => "convert it: `qemu-img convert -O raw SOURCE IMAGE`",
             Self::Size { .. } => "move the file away if it belongs to another machine: a new one is made and copied",
+            Self::NoRoom { .. } => "free some, or name another folder as `disks` in host.toml",
             Self::InUse { .. } => "end the other program first; `fuser IMAGE` names it",
         }
     }
@@ -64,12 +73,14 @@ impl Image {
         Self::with_options(path, bytes, OpenOptions::new().read(true).write(true))
     }
 
-    /// The same; where there is none, make one that is all zeros and takes no room yet.
+    /// The same; where there is none, make one that is all zeros and takes no room yet. There must be room for all of it.
     pub fn open_or_make(path: &Path, bytes: u64) -> Result<Self, ImageError> {
         let failed = |what, source| ImageError::Io { path: path.into(), what, source };
         // A link whose target is gone is somebody's mistake: nothing is made at its other end.
         if path.is_symlink() || path.exists() {
-            return Self::open(path, bytes);
+            let image = Self::open(path, bytes)?;
+            image.check_room()?;
+            return Ok(image);
         }
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| failed("made", error))?;
@@ -77,7 +88,22 @@ impl Image {
         let file = OpenOptions::new().write(true).create_new(true).open(path);
         let file = file.map_err(|error| failed("made", error))?;
         file.set_len(bytes).map_err(|error| failed("made", error))?;
-        Self::open(path, bytes)
+        let image = Self::open(path, bytes)?;
+        image.check_room().inspect_err(|_| drop(std::fs::remove_file(path)))?;
+        Ok(image)
+    }
+
+    /// See that the file system could take all that is still a hole.
+    fn check_room(&self) -> Result<(), ImageError> {
+        let failed = |source| ImageError::Io { path: self.path.clone(), what: "read", source };
+        let room = fstatvfs(&self.file).map_err(|errno| failed(errno.into()))?;
+        let metadata = self.file.metadata().map_err(failed)?;
+        let needed = self.bytes.saturating_sub(metadata.blocks() * STAT_BLOCK_BYTES);
+        let available = room.f_bavail.saturating_mul(room.f_frsize);
+        if needed <= available {
+            return Ok(());
+        }
+        Err(ImageError::NoRoom { path: self.path.clone(), needed, available })
     }
 
     fn with_options(path: &Path, bytes: u64, options: &OpenOptions) -> Result<Self, ImageError> {
@@ -228,6 +254,15 @@ mod tests {
         let mut block = Vec::new();
         image.read_block(3, &mut block).unwrap();
         assert_eq!(block, [0; 1024]);
+    }
+
+    #[test]
+    fn an_image_that_has_no_room_is_not_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("huge.raw");
+        let refused = Image::open_or_make(&path, 1 << 43).unwrap_err();
+        assert!(matches!(refused, ImageError::NoRoom { needed, .. } if needed == 1 << 43), "{refused}");
+        assert!(!path.exists());
     }
 
     #[test]

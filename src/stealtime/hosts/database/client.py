@@ -1,7 +1,8 @@
 """A program that commits numbered transactions, one after the other, and at the end looks for each of them.
 
 ``python -m stealtime.hosts.database.client ADDRESS`` runs until its standard input is closed, and prints what it has
-seen as one JSON object (:class:`Seen`). It is a program of its own since it runs in another network namespace.
+seen as one JSON object (:class:`Seen`). With ``--clients`` several commit at the same time, each to a table of its own,
+and what they have seen is one. It is a program of its own since it runs in another network namespace.
 """
 
 import argparse
@@ -10,9 +11,9 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, LiteralString
 
 from stealtime.hosts.database.image import DATABASE, PORT, USER
 
@@ -78,15 +79,19 @@ class Client:
     Args:
         address: The server's.
         within_s: How long it may not answer.
+        table: Its own.
     """
 
-    def __init__(self, address: str, within_s: float) -> None:
+    def __init__(self, address: str, within_s: float, table: str = "ledger") -> None:
+        from psycopg import sql
+
         self._address = address
         self._within_s = within_s
+        self._table = sql.Identifier(table)
         self.seen = Seen()
         self._connection = connect(address, within_s)
-        self._connection.execute("CREATE TABLE IF NOT EXISTS ledger (number bigint PRIMARY KEY, text text NOT NULL)")
-        self._connection.execute("TRUNCATE ledger")
+        self._execute("CREATE TABLE IF NOT EXISTS {} (number bigint PRIMARY KEY, text text NOT NULL)")
+        self._execute("TRUNCATE {}")
         self._last_ns = time.monotonic_ns()
 
     def commit(self) -> None:
@@ -102,7 +107,7 @@ class Client:
             with contextlib.suppress(psycopg.Error):
                 self._connection.close()
             self._connection = connect(self._address, self._within_s)
-            if not self._connection.execute("SELECT 1 FROM ledger WHERE number = %s", (number,)).fetchall():
+            if not self._execute("SELECT 1 FROM {} WHERE number = %s", (number,)).fetchall():
                 self._insert(number)
         now_ns = time.monotonic_ns()
         self.seen.acknowledged = number
@@ -112,13 +117,21 @@ class Client:
 
     def _insert(self, number: int) -> None:
         text = f"{number} " * (_TEXT_BYTES // (len(str(number)) + 1))
-        self._connection.execute("INSERT INTO ledger VALUES (%s, %s)", (number, text))
+        self._execute("INSERT INTO {} VALUES (%s, %s)", (number, text))
+
+    def _execute(self, query: LiteralString, values: tuple[object, ...] = ()) -> "psycopg.Cursor":
+        from psycopg import sql
+
+        return self._connection.execute(sql.SQL(query).format(self._table), values)
 
     def check(self) -> None:
-        """Look for each acknowledged number, and have the server look for damage."""
-        rows = self._connection.execute("SELECT number FROM ledger").fetchall()
+        """Look for each acknowledged number."""
+        rows = self._execute("SELECT number FROM {}").fetchall()
         found = {int(row[0]) for row in rows}
         self.seen.missing = [number for number in range(1, self.seen.acknowledged + 1) if number not in found]
+
+    def look_for_damage(self) -> None:
+        """Have the server look for damage."""
         self.seen.damage = list(self._damage())
 
     def _damage(self) -> Iterator[str]:
@@ -140,31 +153,53 @@ class Client:
                 yield from (f"{name}: {row}" for row in rows)
 
 
+def together(seen: Sequence[Seen]) -> Seen:
+    """Give what several clients have seen as if it were one: how many were acknowledged to all of them."""
+    return Seen(
+        acknowledged=sum(one.acknowledged for one in seen),
+        connections_lost=sum(one.connections_lost for one in seen),
+        commit_ns=[taken for one in seen for taken in one.commit_ns],
+        longest_silence_ns=max(one.longest_silence_ns for one in seen),
+        missing=[number for one in seen for number in one.missing],
+        damage=[text for one in seen for text in one.damage],
+    )
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("address")
     options.add_argument("--wait", type=float, default=60.0, help="seconds")
+    options.add_argument("--clients", type=int, default=1)
     asked = options.parse_args()
     try:
-        client = Client(asked.address, asked.wait)
+        clients = [Client(asked.address, asked.wait, f"ledger{number}") for number in range(asked.clients)]
     except TimeoutError as error:
         sys.exit(f"error: {error}")
     is_over = threading.Event()
 
-    def await_end() -> None:
-        sys.stdin.read()
-        is_over.set()
+    def commit(client: Client) -> None:
+        while not is_over.is_set():
+            client.commit()
 
-    threading.Thread(target=await_end, daemon=True).start()
-    told_s = time.monotonic()
-    while not is_over.is_set():
-        client.commit()
-        if time.monotonic() - told_s >= 1:
-            told_s = time.monotonic()
-            sys.stderr.write(f"{client.seen.acknowledged} transactions are committed\n")
+    threads = [threading.Thread(target=commit, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+
+    def tell() -> None:
+        while not is_over.wait(1.0):
+            sys.stderr.write(f"{sum(client.seen.acknowledged for client in clients)} transactions are committed\n")
             sys.stderr.flush()
-    client.check()
-    sys.stdout.write(f"{json.dumps(asdict(client.seen))}\n")
+
+    threading.Thread(target=tell, daemon=True).start()
+    sys.stdin.read()
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    for client in clients:
+        client.check()
+    # It is of the whole database.
+    clients[0].look_for_damage()
+    sys.stdout.write(f"{json.dumps(asdict(together([client.seen for client in clients])))}\n")
 
 
 if __name__ == "__main__":

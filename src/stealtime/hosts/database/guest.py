@@ -43,13 +43,14 @@ class DatabaseClient:
     Args:
         guest: That with the database.
         stderr: Where it says how it goes.
+        clients: How many commit at the same time.
     """
 
-    def __init__(self, guest: Guest, stderr: Any = subprocess.DEVNULL) -> None:
+    def __init__(self, guest: Guest, stderr: Any = subprocess.DEVNULL, clients: int = 1) -> None:
         check_installed()
         self._guest = guest
         argv = [sys.executable, "-m", "stealtime.hosts.database.client", guest.ip_address]
-        argv += ["--wait", f"{ANSWERS_WITHIN_S:g}"]
+        argv += ["--wait", f"{ANSWERS_WITHIN_S:g}", "--clients", str(clients)]
         self.process = guest.waiting.client.start(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
 
     def end(self) -> Seen:

@@ -58,9 +58,9 @@ pub struct Inherited {
 /// - `clock=host`, which is also what QEMU does by itself: the guest's real-time clock goes on while the
 ///   guest is stopped, and goes by the wall clock of whichever host it runs on. A guest can keep its own
 ///   clock with it.
-/// - A disk is an export of this process, which has the image. What QEMU could not write it tells the guest, and does not
-///   stop it. The geometry is given, for which QEMU would else read the disk: a standby's may not have its content yet. A
-///   trial has a disk of the same size that holds nothing.
+/// - A disk is an export of this process, which has the image. What QEMU could not write it tells the guest,
+///   and does not stop it. The geometry is given, for which QEMU would else read the disk: a standby's may not
+///   have its content yet. A trial has a disk of the same size that holds nothing.
 /// - `panic=none`: a guest whose kernel panics does about it what it was told to (a dump, a reboot). By
 ///   itself QEMU would end, as if the guest had powered off.
 pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<OsString> {

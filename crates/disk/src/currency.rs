@@ -51,7 +51,8 @@ impl CurrencyError {
 struct Note {
     /// None while it is copied.
     term: Option<u64>,
-    /// Of a standby's image, whose writes come to the medium in any order: the boot of the host in which they were made.
+    /// Of a standby's image, whose writes come to the medium in any order: the boot of the host in which they were
+    /// made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     boot: Option<String>,
 }
@@ -89,8 +90,8 @@ impl Currency {
     }
 
     /// See that a machine may start from it which somebody had last in the term `newest`. An image without a note has
-    /// never been protected from here: its user says that it is the machine's. `force`: he says so of one that was left
-    /// behind, too.
+    /// never been protected from here: its user says that it is the machine's. `force`: he says so of one that was
+    /// left behind, too.
     pub fn check(&self, newest: u64, force: bool) -> Result<(), CurrencyError> {
         let image = || self.image.clone();
         match self.read()? {

@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use crate::copying::{BLOCK_BYTES, BlockDigest, ZERO_BLOCK};
 use crate::write::{Content, Write};
 
-/// QEMU locks single bytes of an image, from 100 on for what it does and from 200 on for what it lets others
-/// do (block/file-posix.c, `RAW_LOCK_PERM_BASE` and `RAW_LOCK_SHARED_BASE`), for 64 permissions at most. Who has all of
+/// QEMU locks single bytes of an image, from 100 on for what it does and from 200 on for what it lets others do
+/// (block/file-posix.c, `RAW_LOCK_PERM_BASE` and `RAW_LOCK_SHARED_BASE`), for 64 permissions at most. Who has all of
 /// them for itself keeps each QEMU away, and is kept away by each.
 const LOCKED_FROM: i64 = 100;
 const LOCKED_BYTES: i64 = 164;
@@ -73,7 +73,8 @@ impl Image {
         Self::with_options(path, bytes, OpenOptions::new().read(true).write(true))
     }
 
-    /// The same; where there is none, make one that is all zeros and takes no room yet. There must be room for all of it.
+    /// The same; where there is none, make one that is all zeros and takes no room yet. There must be room for all of
+    /// it.
     pub fn open_or_make(path: &Path, bytes: u64) -> Result<Self, ImageError> {
         let failed = |what, source| ImageError::Io { path: path.into(), what, source };
         // A link whose target is gone is somebody's mistake: nothing is made at its other end.

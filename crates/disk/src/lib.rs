@@ -10,11 +10,11 @@
 //!
 //! A standby writes an epoch into its own image once that is committed ([`Image::apply`]). How a standby comes to have
 //! the same image at all: blocks are compared by their digests, and those that differ are copied while the guest runs;
-//! what it writes meanwhile is noted by block, and at the end kept as writes, which make up for whatever was copied too
-//! early or too late.
+//! what it writes meanwhile is noted by block, and at the end kept as writes, which make up for whatever was copied
+//! too early or too late.
 //!
-//! What is acknowledged of the guest's own wish to have something on the medium depends on [`Flush`]; a standby keeps a
-//! [`Journal`] where it is [`Flush::Stable`].
+//! What is acknowledged of the guest's own wish to have something on the medium depends on [`Flush`]; a standby keeps
+//! a [`Journal`] where it is [`Flush::Stable`].
 //!
 //! [`Currency`] notes beside each image up to which term it is current: an image that was left behind is not
 //! booted by mistake.

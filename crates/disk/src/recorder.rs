@@ -15,8 +15,8 @@ const ROOM_BYTES: u64 = 64 << 20;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Flush {
-    /// Once it is there, or where it asks while it is being stopped for an epoch: once this process has it. What it says
-    /// of it leaves only when its standby has it, too, in memory.
+    /// Once it is there, or where it asks while it is being stopped for an epoch: once this process has it. What it
+    /// says of it leaves only when its standby has it, too, in memory.
     #[default]
     Memory,
     /// Once it is there, always; and an epoch is acknowledged once it is on the standby's medium.

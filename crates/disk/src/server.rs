@@ -33,8 +33,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Serve an image as the machine's disk of this number. Gives the socket for QEMU; when that is closed, the threads
-    /// end. Nothing is written until [`Disk::allow_writes`].
+    /// Serve an image as the machine's disk of this number. Gives the socket for QEMU; when that is closed, the
+    /// threads end. Nothing is written until [`Disk::allow_writes`].
     pub fn serve(
         name: &str,
         number: u8,
@@ -179,8 +179,8 @@ impl Server {
     }
 
     /// Write into the image. One that has no room is tried until it has; so is any that fails while somebody else has
-    /// what is written: the guest stops at it then, cannot be stopped for its next epoch, and goes on from its last one
-    /// where its disk works. A guest that is alone hears of any other failure, as from any disk.
+    /// what is written: the guest stops at it then, cannot be stopped for its next epoch, and goes on from its last
+    /// one where its disk works. A guest that is alone hears of any other failure, as from any disk.
     fn apply(&self, write: &Write) -> io::Result<()> {
         let mut has_failed = false;
         loop {
@@ -203,8 +203,8 @@ impl Server {
     }
 
     /// Have all that was written so far on the medium. While the guest is being stopped for an epoch, nobody waits for
-    /// that, unless it is to be [`Flush::Stable`](crate::Flush): QEMU asks for it at each stop, and what the guest says of
-    /// it leaves only when its standby has the epoch.
+    /// that, unless it is to be [`Flush::Stable`](crate::Flush): QEMU asks for it at each stop, and what the guest
+    /// says of it leaves only when its standby has the epoch.
     fn sync(&self, cookie: u64) -> io::Result<()> {
         let cookie = if self.recorder.answers_early() {
             answer(&self.answers, cookie, None, &[])?;

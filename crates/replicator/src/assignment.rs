@@ -74,8 +74,8 @@ impl Assignment {
     }
 }
 
-/// Leave out of an assignment what hosts of another version of the protocol do not know: it is as by default there, and
-/// after a failover back.
+/// Leave out of an assignment what hosts of another version of the protocol do not know: it is as by default there,
+/// and after a failover back.
 pub fn leave_out_what_is_unknown(assignment: &mut serde_json::Value, version: ProtocolVersion) {
     if version < ProtocolVersion::NEWEST
         && let Some(keys) = assignment.as_object_mut()

@@ -61,8 +61,8 @@ pub struct Disks {
 }
 
 impl Disks {
-    /// Open the images, and serve them. Gives the sockets for QEMU. `is_received`: the machine comes from another host, and
-    /// what is not here yet is made.
+    /// Open the images, and serve them. Gives the sockets for QEMU. `is_received`: the machine comes from another
+    /// host, and what is not here yet is made.
     pub fn open(spec: &Spec, is_received: bool) -> Result<(Self, Vec<OwnedFd>), DisksError> {
         let recorder = Recorder::default();
         recorder.set_flush(spec.flush);
@@ -165,8 +165,8 @@ fn to_note_of(note: Note, flush: Flush) -> Note {
 }
 
 /// Notes beside the images of a machine up to which term they are current, on a thread of its own: the file system may
-/// first have much else to bring to its medium. A note that is late is of an earlier term, which is refused too often and
-/// never too seldom.
+/// first have much else to bring to its medium. A note that is late is of an earlier term, which is refused too often
+/// and never too seldom.
 #[derive(Debug, Clone)]
 pub struct Notes {
     terms: Sender<Note>,

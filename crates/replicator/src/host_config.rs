@@ -106,8 +106,8 @@ impl HostConfig {
         Ok(spec)
     }
 
-    /// Where the images of a machine are here: what they are called follows from names that are checked before any of them
-    /// is opened.
+    /// Where the images of a machine are here: what they are called follows from names that are checked before any of
+    /// them is opened.
     fn disk_images(&self, machine: &MachineSpec) -> Result<Vec<PathBuf>, SpecError> {
         if machine.disks.is_empty() {
             return Ok(Vec::new());

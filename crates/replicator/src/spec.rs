@@ -126,7 +126,8 @@ pub struct Spec {
     /// What happens to output.
     pub mode: Mode,
     pub interval: Interval,
-    /// Where it is given, an epoch is cut as soon as output waits for it, but no sooner after the one before than this.
+    /// Where it is given, an epoch is cut as soon as output waits for it, but no sooner after the one before than
+    /// this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_interval_ns: Option<u64>,
     /// What passes in the mode `net+bypass`.

@@ -1,7 +1,7 @@
 //! How changes of disks travel, and how two images are compared.
 //!
-//! Writes go in pieces of at most 64 KiB before packing, in the order in which they were made. A piece has whole records,
-//! little-endian:
+//! Writes go in pieces of at most 64 KiB before packing, in the order in which they were made. A piece has whole
+//! records, little-endian:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | 8 | length in bytes |
 //! | length | the data |
 //!
-//! Long writes are several records. Digests of blocks go as the number of the disk (1), the first block (8), and 16 bytes
-//! for each block.
+//! Long writes are several records. Digests of blocks go as the number of the disk (1), the first block (8), and 16
+//! bytes for each block.
 
 use stealtime_disk::{BlockDigest, Content, Write};
 use stealtime_succession::Term;

@@ -1,5 +1,5 @@
-//! Which version of the protocol two hosts speak: the newest that both know, of two that follow each other, so that one
-//! host may be updated after the other while their machines stay protected.
+//! Which version of the protocol two hosts speak: the newest that both know, of two that follow each other, so that
+//! one host may be updated after the other while their machines stay protected.
 //!
 //! Over TLS it is agreed upon in the handshake (ALPN, RFC 7301). Both ends of a socket file are of one installation.
 
@@ -12,7 +12,7 @@
 /// | 6 | ALPN; [`Refusal::Busy`](crate::Refusal::Busy), [`Message::Call`](crate::Message::Call) |
 /// |   | a machine has a longest hold and an order of copies |
 /// |   | [`Refusal::Leaving`](crate::Refusal::Leaving), [`Message::Leaving`](crate::Message::Leaving) |
-/// |   | a machine has disks ([`Message::DiskWrites`](crate::Message::DiskWrites)); a host that does not know them refuses it
+/// |   | a machine has disks ([`Message::DiskWrites`](crate::Message::DiskWrites)), or is refused |
 /// |   | [`Inquire`](crate::Inquire) asks who lives, and [`Told`](crate::Told) says it |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProtocolVersion(u16);

@@ -82,8 +82,8 @@ impl Active {
         }
     }
 
-    /// A guest that runs and reaches nobody is moved, where it would reach somebody; else it stays, and is not moved to
-    /// and fro.
+    /// A guest that runs and reaches nobody is moved, where it would reach somebody; else it stays, and is not moved
+    /// to and fro.
     fn look_at_port(&mut self, is_protected: bool) {
         let Some(fault) = self.guest.port_fault() else {
             self.port.faulty_since = None;

@@ -116,8 +116,8 @@ impl Engine {
             let begin = now();
             self.collect_running(&mut ranges)?;
             let pages = count_pages(&ranges);
-            // Room for what is written until a standby is named, in each of the epochs that may come next: the guest is
-            // not to stand while it is made.
+            // Room for what is written until a standby is named, in each of the epochs that may come next: the guest
+            // is not to stand while it is made.
             let since = begin.saturating_sub(collected);
             collected = begin;
             self.expected_pages = pages_within(self.settings.pacing.interval() * UNTIL_NAMED, pages, since);
@@ -154,8 +154,8 @@ impl Engine {
         }
     }
 
-    /// Hold the guest back, or more than before, where its rounds may so come to take no longer than an acknowledgement
-    /// may; tells whether.
+    /// Hold the guest back, or more than before, where its rounds may so come to take no longer than an
+    /// acknowledgement may; tells whether.
     fn holds_back(&mut self, rounds: &mut Rounds, took: Duration) -> bool {
         let EngineSettings { longest_first_pause, longest_hold, .. } = self.settings;
         let enough = self.brake.longest_acknowledgement().min(longest_first_pause);

@@ -1,5 +1,5 @@
-//! The copy of the disks in advance, while the guest runs: block by block where the standby's image differs, then what was
-//! written meanwhile, until little is left; from then on all writes are kept.
+//! The copy of the disks in advance, while the guest runs: block by block where the standby's image differs, then what
+//! was written meanwhile, until little is left; from then on all writes are kept.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use crate::guest::{CaptureError, GuestEvent};
 /// Few enough to be read and shipped while writes are already kept in memory: 16 MiB.
 const LAST_BLOCKS: usize = 256;
 
-/// A guest that writes faster than is shipped would be copied for ever: after so many rounds what is left goes as it is.
+/// A guest that writes faster than is shipped would be copied for ever: after so many rounds what is left goes as it
+/// is.
 const ROUNDS: u32 = 20;
 
 impl Engine {

@@ -49,8 +49,8 @@ const LOAD_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Resting,
-    /// The first whole epoch is under way, or its standby is still to be named. What epochs are of then a standby would
-    /// refuse: their term ends with that.
+    /// The first whole epoch is under way, or its standby is still to be named. What epochs are of then a standby
+    /// would refuse: their term ends with that.
     AwaitingGo,
     Epochs(Term),
 }

@@ -83,8 +83,8 @@ async fn look_into_register(spec: &Spec) -> Result<RegisterLook, StandbyError> {
     Ok(RegisterLook { name: spec.register.in_words(), found, is_here })
 }
 
-/// Wait until nobody lives in the folder of the machine: after a planned failover the member that left it is on its way
-/// out.
+/// Wait until nobody lives in the folder of the machine: after a planned failover the member that left it is on its
+/// way out.
 async fn await_left(config: &HostConfig, spec: &Spec) -> Result<(), StandbyError> {
     let until = now() + LEFT_WITHIN;
     while member_folder::is_occupied(&spec.folder) {

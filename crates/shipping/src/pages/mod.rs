@@ -13,8 +13,8 @@
 //! | 2.. a run | variable-length numbers: gap to the run before (the first: page index), and `count << 2 \| kind` |
 //! | the rest | packed contents of the differences and raw pages, one after the other |
 //!
-//! The state of the devices goes in pieces, each a packing, a length and packed contents as in a batch. So do the writes of
-//! the disks ([`crate::disks`]).
+//! The state of the devices goes in pieces, each a packing, a length and packed contents as in a batch. So do the
+//! writes of the disks ([`crate::disks`]).
 //!
 //! An epoch as a whole carries a digest over the hashes of its batches and over its device state.
 

@@ -24,9 +24,9 @@ pub struct StagerLimits {
 }
 
 impl StagerLimits {
-    /// Limits for a RAM of `ram_pages`. Device state was 13 kB for a small machine; 64 MiB leaves room for
-    /// the memory of a graphics adapter, which `ignore-shared` counts as device state. Of the disks an epoch has 64 MiB and
-    /// what QEMU had under way, as writers wait above that.
+    /// Limits for a RAM of `ram_pages`. Device state was 13 kB for a small machine; 64 MiB leaves room for the memory
+    /// of a graphics adapter, which `ignore-shared` counts as device state. Of the disks an epoch has 64 MiB and what
+    /// QEMU had under way, as writers wait above that.
     pub fn new(ram_pages: u64) -> Self {
         Self { ram_pages, device_bytes: 64 << 20, disk_bytes: 1 << 30 }
     }

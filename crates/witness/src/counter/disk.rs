@@ -1,8 +1,8 @@
 //! What was counted, written to a disk as well, and read from it again: past the kernel's page cache, which is memory.
 //!
-//! Each total has a block of its own, whose every word follows from it; the disk has room for the newest ones, and goes
-//! round. So what must be in each block follows from the total alone. A block that misses a write shows, and so does one
-//! that has a write of a later total: one that the disk has and the memory has forgotten.
+//! Each total has a block of its own, whose every word follows from it; the disk has room for the newest ones, and
+//! goes round. So what must be in each block follows from the total alone. A block that misses a write shows, and so
+//! does one that has a write of a later total: one that the disk has and the memory has forgotten.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
@@ -68,7 +68,8 @@ impl DiskLedger {
         self.file.sync_data()
     }
 
-    /// Read all that must be there after this total; gives how many blocks were looked at, and which of them are wrong.
+    /// Read all that must be there after this total; gives how many blocks were looked at, and which of them are
+    /// wrong.
     pub fn verify(&mut self, total: u64) -> io::Result<(u64, Vec<u64>)> {
         let oldest = total.saturating_sub(self.blocks - 1).max(1);
         let mut wrong = Vec::new();

@@ -17,7 +17,6 @@
 use stealtime_disk::{BlockDigest, Content, Write};
 use stealtime_succession::Term;
 
-use crate::message::DiskDigests;
 use crate::pages::PackingError;
 
 const HEAD_BYTES: usize = 1 + 1 + 8 + 8;
@@ -26,6 +25,18 @@ const ZEROES: u8 = 1;
 
 /// The longest data of one record: what is left of a piece by a short record has room for another.
 const RECORD_DATA_BYTES: usize = 16 << 10;
+
+/// The digests of blocks of one disk, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskDigests {
+    /// The sender's term.
+    pub term: Term,
+    /// Its number among the machine's disks.
+    pub disk: u8,
+    /// The first block.
+    pub first: u64,
+    pub digests: Vec<BlockDigest>,
+}
 
 /// Why bytes are no changes of disks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -19,12 +19,12 @@ pub mod refusal;
 pub mod transport;
 pub mod version;
 
-pub use disks::{DiskPieceError, encoded_bytes};
+pub use disks::{DiskDigests, DiskPieceError, encoded_bytes};
 pub use frame::{EncodedFrame, FrameDecoder, FrameError};
 pub use hello::{Hello, Image, LocalFacts, RamBlock, RegisterLook, Wanted, Welcome, judge, needed_bytes};
 pub use message::{
-    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, DiskDigests, DiskPiece, DiskWanted, EpochBegin, EpochEnd,
-    Heartbeat, Inquire, Leaving, Living, Message, MessageError, PageBatch, Protected, Resign, Told,
+    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, DiskPiece, DiskWanted, EpochBegin, EpochEnd, Heartbeat,
+    Inquire, Leaving, Living, Message, MessageError, PageBatch, Protected, Resign, Told,
 };
 pub use page::PAGE_BYTES;
 pub use pages::{

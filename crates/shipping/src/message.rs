@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use stealtime_disk::BlockDigest;
 use stealtime_succession::{Epoch, MemberId, Term};
 
-use crate::disks::{read_digests, write_digests};
+use crate::disks::{DiskDigests, read_digests, write_digests};
 use crate::frame::{EncodedFrame, Frame, FrameError, FrameKind};
 use crate::hello::{Hello, Welcome};
 use crate::refusal::Refusal;
@@ -191,18 +190,6 @@ pub struct DiskPiece {
     pub term: Term,
     pub epoch: Epoch,
     pub content: Vec<u8>,
-}
-
-/// The digests of blocks of one disk, one after the other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DiskDigests {
-    /// The sender's term.
-    pub term: Term,
-    /// Its number among the machine's disks.
-    pub disk: u8,
-    /// The first block.
-    pub first: u64,
-    pub digests: Vec<BlockDigest>,
 }
 
 /// Which of the blocks that were asked for differ at the standby.

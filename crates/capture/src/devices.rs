@@ -6,8 +6,6 @@
 
 use serde_json::{Value, json};
 
-use crate::arguments::disk_node;
-use crate::machine::DiskSpec;
 use crate::qmp::{Qmp, QmpError};
 
 /// Devices that a specification may add.
@@ -91,8 +89,8 @@ fn reason_against(name: &str) -> &'static str {
     }
 }
 
-/// Check what a running QEMU really has: the devices that were added, and no disks but these.
-pub fn check_running_devices(qmp: &mut Qmp, disks: &[DiskSpec]) -> Result<(), RunningDeviceError> {
+/// Check what a running QEMU really has: the devices that were added, and no disks but those of these nodes.
+pub fn check_running_devices(qmp: &mut Qmp, disk_nodes: &[String]) -> Result<(), RunningDeviceError> {
     for folder in ["/machine/peripheral", "/machine/peripheral-anon"] {
         let children = qmp.execute("qom-list", json!({"path": folder}))?;
         let names = children.as_array().into_iter().flatten().filter_map(child_type);
@@ -102,10 +100,7 @@ pub fn check_running_devices(qmp: &mut Qmp, disks: &[DiskSpec]) -> Result<(), Ru
         }
     }
     let drives = qmp.execute("query-block", json!({}))?;
-    let is_ours = |drive: &Value| {
-        let node = drive["inserted"]["node-name"].as_str();
-        disks.iter().any(|disk| node == Some(disk_node(&disk.name).as_str()))
-    };
+    let is_ours = |drive: &Value| disk_nodes.iter().any(|node| drive["inserted"]["node-name"] == node.as_str());
     let foreign = |drive: &&Value| drive["inserted"]["ro"] == false && !is_ours(drive);
     let Some(drive) = drives.as_array().into_iter().flatten().find(foreign) else { return Ok(()) };
     let name = drive["device"].as_str().filter(|name| !name.is_empty()).or(drive["qdev"].as_str());

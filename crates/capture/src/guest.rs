@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::json;
 
-use crate::arguments::{Inherited, Role, arguments};
+use crate::arguments::{Inherited, Role, arguments, disk_node};
 use crate::blocks::{BlockError, check_blocks, parse_blocks};
 use crate::console::Console;
 use crate::device_state::{DeviceState, DeviceStateError, DeviceStateKind, XenSave, capabilities};
@@ -294,7 +294,8 @@ impl Guest {
     fn check(&mut self, spec: &MachineSpec) -> Result<(), GuestError> {
         let blocks = parse_blocks(&self.qmp.execute_human("info ramblock")?)?;
         check_blocks(&blocks, spec.memory_bytes)?;
-        Ok(check_running_devices(&mut self.qmp, &spec.disks)?)
+        let nodes: Vec<_> = spec.disks.iter().map(|disk| disk_node(&disk.name)).collect();
+        Ok(check_running_devices(&mut self.qmp, &nodes)?)
     }
 
     /// Let QEMU wait for the state on a socket, so that only the state itself is left to send when it

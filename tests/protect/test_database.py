@@ -77,6 +77,7 @@ def test_no_acknowledged_transaction_is_missing(guest: Guest, tmp_path: Path) ->
     _assert_whole_file_system(Path(last.disks[0]), tmp_path)
 
 
+@pytest.mark.truth
 def test_a_machine_with_a_boot_loader_of_its_own_is_protected(tmp_path: Path) -> None:
     with laboratory_or_skip() as laboratory:
         testbed = NamespaceTestbed(laboratory, allow_faults=True)

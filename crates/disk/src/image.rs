@@ -1,8 +1,8 @@
 //! The file that holds a disk.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, fcntl};
@@ -84,9 +84,11 @@ impl Image {
             return Ok(image);
         }
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| failed("made", error))?;
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.map_err(|error| failed("made", error))?;
         }
-        let file = OpenOptions::new().write(true).create_new(true).open(path);
+        // What a guest keeps on its disk is nobody else's business.
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let file = file.map_err(|error| failed("made", error))?;
         file.set_len(bytes).map_err(|error| failed("made", error))?;
         let image = Self::open(path, bytes)?;
@@ -245,9 +247,11 @@ mod tests {
     }
 
     #[test]
-    fn a_new_image_is_zeros_and_takes_no_room() {
+    fn a_new_image_is_zeros_takes_no_room_and_is_for_its_owner_alone() {
         let folder = tempfile::tempdir().unwrap();
         let image = image(&folder);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!((mode(image.path()), mode(image.path().parent().unwrap())), (0o600, 0o700));
         let zero = BlockDigest::of(&ZERO_BLOCK);
         let digests = image.digests(0, image.blocks()).unwrap();
         assert_eq!(digests[..3], [zero, zero, zero]);

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, ErrorKind, Read, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ impl Journal {
 
     /// Begin an empty one; what was in it must have been replayed.
     pub fn begin(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path)?;
+        let file = OpenOptions::new().create(true).truncate(true).read(true).write(true).mode(0o600).open(path)?;
         file.sync_all()?;
         // Else it might not be there after a power cut, and what it had.
         File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()?;

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use stealtime_capture::{RamError, RamFile};
-use stealtime_disk::{BLOCK_BYTES, CurrencyError, Flush, Image, Journal};
+use stealtime_disk::{BLOCK_BYTES, CurrencyError, Flush, Image, Journal, WINDOW_BLOCKS};
 use stealtime_shipping::{
     DiskDigests, DiskWanted, EpochStager, Message, PAGE_BYTES, PageSource, StageError, StagedEpoch, StagerLimits,
 };
@@ -258,7 +258,9 @@ impl<T: Fn(StagingEvent)> Work<T> {
         let &DiskDigests { term, disk, first, ref digests } = digests;
         let count = digests.len() as u64;
         let no_blocks = || io::Error::new(io::ErrorKind::InvalidInput, "the machine has no such blocks");
-        let fits = |image: &&Arc<Image>| first.checked_add(count).is_some_and(|end| end <= image.blocks());
+        let fits = |image: &&Arc<Image>| {
+            count <= WINDOW_BLOCKS && first.checked_add(count).is_some_and(|end| end <= image.blocks())
+        };
         let image = self.disks.image(disk).filter(fits).ok_or_else(|| StagingError::Compare(no_blocks()))?;
         let ours = image.digests(first, count).map_err(StagingError::Compare)?;
         let differing = (first..).zip(ours.iter().zip(digests)).filter(|(_, (ours, theirs))| ours != theirs);

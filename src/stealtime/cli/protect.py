@@ -25,6 +25,12 @@ Machine = Annotated[str, typer.Argument(metavar="VM", help="The machine's name."
 MachineFile = Annotated[
     Path, typer.Argument(metavar="VM.toml", help="Describes the machine and its protection.", show_default=False)
 ]
+FromLibvirt = Annotated[
+    bool,
+    typer.Option(
+        "--from-libvirt", help="The file is no VM.toml but a domain of libvirt, as `virsh dumpxml` prints it."
+    ),
+]
 HostName = Annotated[
     str | None,
     typer.Option("--host", metavar="NAME", help="This host's name in the register.  [default: its hostname]"),
@@ -84,6 +90,7 @@ def start(
     interval: Interval = None,
     min_interval: MinInterval = None,
     mode: OutputMode = None,
+    from_libvirt: FromLibvirt = False,
     host: HostName = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the machine is protected.")] = True,
     timeout: Annotated[
@@ -107,6 +114,9 @@ def start(
 
         stealtime protect start VM.toml --to local --interval 100ms --mode net
 
+    With --from-libvirt a domain that is shut off is started by stealtime instead of libvirt. What of it is replaced or
+    dropped is told, and what cannot be protected is refused by name; `stealtime protect spec --from-libvirt` tries it.
+
     Exit codes: 0 it is protected (with --no-wait: started); 1 it did not start; 2 wrong usage; 3 it runs but is not
     protected yet.
     """
@@ -117,7 +127,7 @@ def start(
     from stealtime.protect.state import default_state, record_process, this_host
 
     timeout_ns = duration_of("--timeout", timeout)
-    vm = _chosen(file, to, (interval, min_interval), mode)
+    vm = _chosen(file, to, (interval, min_interval), mode, from_libvirt=from_libvirt)
     name = host or this_host()
     state = default_state()
     is_local = session.LOCAL in (to or ())
@@ -317,6 +327,7 @@ def spec(
     interval: Interval = None,
     min_interval: MinInterval = None,
     mode: OutputMode = None,
+    from_libvirt: FromLibvirt = False,
     host: HostName = None,
     folder: Annotated[
         Path | None, typer.Option("--folder", metavar="DIR", help="The member's folder.  [default: below /run]")
@@ -326,12 +337,19 @@ def spec(
     from stealtime.protect import session
     from stealtime.protect.state import default_state, this_host
 
-    vm = _chosen(file, to, (interval, min_interval), mode)
+    vm = _chosen(file, to, (interval, min_interval), mode, from_libvirt=from_libvirt)
     told = session.make_spec(vm, default_state(), host or this_host(), folder.absolute() if folder else None)
     sys.stdout.write(visible_in_json(told.text()))
 
 
-def _chosen(file: Path, to: list[str] | None, intervals: tuple[str | None, str | None], mode: Mode | None) -> "VmFile":
+def _chosen(
+    file: Path,
+    to: list[str] | None,
+    intervals: tuple[str | None, str | None],
+    mode: Mode | None,
+    *,
+    from_libvirt: bool = False,
+) -> "VmFile":
     """Give the machine of a file as the command line has it; of its intervals the least one is the second."""
     from stealtime.protect import session
     from stealtime.protect.vm_file import read_vm_file
@@ -343,6 +361,14 @@ def _chosen(file: Path, to: list[str] | None, intervals: tuple[str | None, str |
         min_interval=session.checked_min_interval(min_interval) if min_interval is not None else None,
         mode=mode.value if mode is not None else None,
     )
+    if from_libvirt:
+        from stealtime.cli.output import message_console
+        from stealtime.protect.libvirt_domain import read_domain
+
+        imported = read_domain(file)
+        for remark in imported.remarks:
+            message_console().print(remark, style="yellow", markup=False, soft_wrap=True)
+        return session.apply_choices(imported.vm, choices)
     return session.apply_choices(read_vm_file(file), choices)
 
 

@@ -6,6 +6,7 @@ it did.
 
 import math
 import shlex
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -167,7 +168,8 @@ class Rehearsal:
     def _measure(self, number: int, way: Way) -> Figures:
         machine = {key: value for key, value in self.machine.items() if key != "bypass" or way.mode == "net+bypass"}
         name = f"{self.name[:_LONGEST_NAME]}-{number}"
-        machine = with_copied_disks(machine, self.testbed.laboratory.folder / "disks" / name)
+        copies = self.testbed.laboratory.folder / "disks" / name
+        machine = with_copied_disks(machine, copies)
         guest = self.testbed.guest(name, **{**machine, **way.keys()})
         counts = self.machine.get("program") == "counter"
         address = self.address or guest.ip_address
@@ -192,6 +194,9 @@ class Rehearsal:
             epochs = [] if way.mode == "off" else guest.epochs_since(active, from_ns)
         finally:
             guest.end()
+            # Of each way there are two of each disk.
+            for folder in (copies, *self.testbed.state.path.glob(f".disks/*/{name}")):
+                shutil.rmtree(folder, ignore_errors=True)
         return Figures(
             elapsed_ns=elapsed_ns,
             trips_ns=trips_ns,

@@ -213,10 +213,9 @@ def _take_processor(domain: _Domain, root: Element) -> None:
 
 def _take_boot(domain: _Domain, root: Element) -> None:
     system = root.find("os")
-    if system is None or (system.findtext("type") or "").strip() != "hvm":
+    kind = None if system is None else system.find("type")
+    if system is None or kind is None or (kind.text or "").strip() != "hvm":
         raise domain.refuse("what is no whole machine (os type hvm)", "QEMU boots only those")
-    kind = system.find("type")
-    assert kind is not None
     if kind.get("arch", "x86_64") != "x86_64":
         raise domain.refuse(f"the architecture {kind.get('arch')!r}", "only x86_64 is")
     loader = system.find("loader")

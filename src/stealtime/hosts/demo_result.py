@@ -12,6 +12,18 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 2
 
 
+def table_of(rows: list[tuple[str, str]]) -> "Table":
+    """Give what a demonstration showed, a name and a value a row."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, value in rows:
+        table.add_row(name, value)
+    return table
+
+
 @dataclass(frozen=True)
 class MedianTrips:
     """How long a client waited for its answers: the first copy of a request to the answer."""
@@ -69,14 +81,7 @@ class Demonstration:
         }
 
     def table(self) -> "Table":
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False, show_header=False)
-        table.add_column(style="bold", no_wrap=True)
-        table.add_column()
-        for name, value in self.rows():
-            table.add_row(name, value)
-        return table
+        return table_of(self.rows())
 
     def rows(self) -> list[tuple[str, str]]:
         outages = self.seen["longest_outage_ns"]

@@ -90,18 +90,12 @@ impl Engine {
         if self.settings.disks.is_empty() {
             return Ok(None);
         }
-        let blocks = self.settings.disks.recorder.take_blocks();
-        if blocks.len() > LAST_BLOCKS
-            && let Some(is_end) = self.ship_blocks(head, &blocks)?
-        {
+        // Those of the rounds of the memory; what is left after them are the few that were written meanwhile.
+        let earlier = self.settings.disks.recorder.take_blocks();
+        if let Some(is_end) = self.ship_blocks(head, &earlier)? {
             return Ok(Some(is_end));
         }
         let last = self.settings.disks.recorder.keep_writes();
-        if blocks.len() <= LAST_BLOCKS
-            && let Some(is_end) = self.ship_blocks(head, &blocks)?
-        {
-            return Ok(Some(is_end));
-        }
         self.ship_blocks(head, &last)
     }
 

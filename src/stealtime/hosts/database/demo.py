@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stealtime.hosts.database.client import Seen
 from stealtime.hosts.database.guest import ANSWERS_WITHIN_S, DatabaseClient, check_installed, database_machine
 from stealtime.hosts.database.image import database_image, is_made
+from stealtime.hosts.demo_result import table_of
 from stealtime.hosts.guest import Guest
 from stealtime.hosts.laboratory import Laboratory
 from stealtime.hosts.namespace_testbed import HOSTS, NamespaceTestbed
@@ -70,14 +71,7 @@ class DatabaseDemonstration:
         }
 
     def table(self) -> "Table":
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False, show_header=False)
-        table.add_column(style="bold", no_wrap=True)
-        table.add_column()
-        for name, value in self.rows():
-            table.add_row(name, value)
-        return table
+        return table_of(self.rows())
 
     def rows(self) -> list[tuple[str, str]]:
         seen = self.seen

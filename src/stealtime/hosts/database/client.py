@@ -35,6 +35,7 @@ class Seen:
             it were acknowledged, too.
         connections_lost: How often it had to connect again.
         commit_ns: How long each commit took, in ns.
+        acknowledged_at_ns: When each was acknowledged, in ns of ``CLOCK_MONOTONIC``.
         longest_silence_ns: The longest time from one acknowledgement to the next.
         missing: Acknowledged transactions that the server does not have at the end.
         damage: What the server finds wrong with its own tables and indexes (``amcheck``).
@@ -43,9 +44,18 @@ class Seen:
     acknowledged: int = 0
     connections_lost: int = 0
     commit_ns: list[int] = field(default_factory=list)
+    acknowledged_at_ns: list[int] = field(default_factory=list)
     longest_silence_ns: int = 0
     missing: list[int] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
+
+    def commits_between(self, from_ns: int, to_ns: int) -> list[int]:
+        """Give the times, in ns and ascending, of the commits that began and ended between two moments."""
+        return sorted(
+            took_ns
+            for took_ns, at_ns in zip(self.commit_ns, self.acknowledged_at_ns, strict=True)
+            if from_ns <= at_ns - took_ns and at_ns < to_ns
+        )
 
 
 def connect(address: str, within_s: float) -> "psycopg.Connection":
@@ -112,6 +122,7 @@ class Client:
         now_ns = time.monotonic_ns()
         self.seen.acknowledged = number
         self.seen.commit_ns.append(now_ns - began_ns)
+        self.seen.acknowledged_at_ns.append(now_ns)
         self.seen.longest_silence_ns = max(self.seen.longest_silence_ns, now_ns - self._last_ns)
         self._last_ns = now_ns
 
@@ -159,6 +170,7 @@ def together(seen: Sequence[Seen]) -> Seen:
         acknowledged=sum(one.acknowledged for one in seen),
         connections_lost=sum(one.connections_lost for one in seen),
         commit_ns=[taken for one in seen for taken in one.commit_ns],
+        acknowledged_at_ns=[at for one in seen for at in one.acknowledged_at_ns],
         longest_silence_ns=max(one.longest_silence_ns for one in seen),
         missing=[number for one in seen for number in one.missing],
         damage=[text for one in seen for text in one.damage],

@@ -26,7 +26,6 @@ _OUR_STDERR = 2
 _COMMITS_FOR_S = 8.0
 """Before the kill, and after the machine is protected again."""
 _PROTECTED_WITHIN_S = 180.0
-_MS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,13 @@ class DatabaseDemonstration:
     """Of the disk, to the standby at first."""
     copied_again_bytes: int
     """Of the disk, to the host that had died."""
-    runs_again_after_ns: int
+    killed_monotonic_ns: int
+    runs_again_monotonic_ns: int
+    protected_again_monotonic_ns: int
+
+    @property
+    def runs_again_after_ns(self) -> int:
+        return self.runs_again_monotonic_ns - self.killed_monotonic_ns
 
     def is_whole(self) -> bool:
         """Tell whether the connection survived and nothing that was acknowledged, which is something, is missing."""
@@ -54,6 +59,7 @@ class DatabaseDemonstration:
 
     def document(self) -> dict[str, Any]:
         seen = asdict(self.seen)
+        del seen["acknowledged_at_ns"]
         return {
             "schema_version": SCHEMA_VERSION,
             "mode": self.mode,
@@ -67,7 +73,13 @@ class DatabaseDemonstration:
             },
             "before": self.before.model_dump(mode="json"),
             "after": self.after.model_dump(mode="json"),
-            "client": {**seen, "commit_ns": {"p50": self._commit_ns(0.5), "p99": self._commit_ns(0.99)}},
+            "client": {
+                **seen,
+                "commit_ns": {
+                    "protected": _p50_p99(self._commits_protected()),
+                    "without_standby": _p50_p99(self._commits_without_standby()),
+                },
+            },
         }
 
     def table(self) -> "Table":
@@ -82,7 +94,8 @@ class DatabaseDemonstration:
             ("missing after the failover", "none" if not seen.missing else f"{count(len(seen.missing))} transactions"),
             ("damage that the database finds", "none" if not seen.damage else "; ".join(seen.damage[:3])),
             ("its connection", "lived on" if seen.connections_lost == 0 else f"was lost {seen.connections_lost} times"),
-            ("a commit takes", f"{duration(self._commit_ns(0.5), 3)}, 99 %: {duration(self._commit_ns(0.99), 3)}"),
+            ("a commit takes, protected", _shown(self._commits_protected())),
+            ("  while there is no standby", _shown(self._commits_without_standby())),
             ("longest wait for a commit", duration(seen.longest_silence_ns, 3)),
             ("guest runs again after SIGKILL", duration(self.runs_again_after_ns, 3)),
             ("  of it, from decision to running", duration(self.after.resume_ns, 3)),
@@ -91,9 +104,27 @@ class DatabaseDemonstration:
             ("  to the host that had died", f"{self.copied_again_bytes / mib:.1f} MiB, which is what differed"),
         ]
 
-    def _commit_ns(self, share: float) -> int | None:
-        ordered = sorted(self.seen.commit_ns)
-        return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else None
+    def _commits_protected(self) -> list[int]:
+        """Give the times of those before the kill."""
+        return self.seen.commits_between(0, self.killed_monotonic_ns)
+
+    def _commits_without_standby(self) -> list[int]:
+        """Give the times of those that waited for nobody: the one that the failover met is in neither."""
+        return self.seen.commits_between(self.runs_again_monotonic_ns, self.protected_again_monotonic_ns)
+
+
+def _p50_p99(ordered_ns: list[int]) -> dict[str, int | None]:
+    def at(share: float) -> int | None:
+        return ordered_ns[min(int(share * len(ordered_ns)), len(ordered_ns) - 1)] if ordered_ns else None
+
+    return {"p50": at(0.5), "p99": at(0.99)}
+
+
+def _shown(ordered_ns: list[int]) -> str:
+    if not ordered_ns:
+        return "none was seen"
+    found = _p50_p99(ordered_ns)
+    return f"{duration(found['p50'], 3)}, 99 %: {duration(found['p99'], 3)}, {count(len(ordered_ns))} commits"
 
 
 def demonstrate_disk(
@@ -142,6 +173,7 @@ def demonstrate_disk(
             tell(f"the guest runs at {survivor}")
             runs_again = guest.first(survivor, "guest-continued", killed)
             after = guest.await_ready(within_s=_PROTECTED_WITHIN_S)
+            protected_again_ns = time.monotonic_ns()
             by = after.standby.name if after.standby is not None else before.host
             tell(f"protected again, by {by}; the client goes on, and then looks for all that it was told")
             time.sleep(_COMMITS_FOR_S)
@@ -158,7 +190,9 @@ def demonstrate_disk(
             disk_bytes=first["compared_bytes"],
             copied_bytes=first["copied_bytes"],
             copied_again_bytes=again["copied_bytes"],
-            runs_again_after_ns=runs_again.at_ns - killed.at_ns,
+            killed_monotonic_ns=killed.at_ns,
+            runs_again_monotonic_ns=runs_again.at_ns,
+            protected_again_monotonic_ns=protected_again_ns,
         )
 
 

@@ -22,7 +22,6 @@ from measurement.hosts import COUNTER, Guest, NamespaceTestbed
 from measurement.rows import quantile
 from measurement.showing import Figure, arguments, show
 
-from stealtime.hosts.database.demo import await_commits
 from stealtime.hosts.database.guest import DatabaseClient, database_machine
 from stealtime.hosts.database.image import database_image
 from stealtime.hosts.laboratory import Laboratory
@@ -85,7 +84,7 @@ def measure_commits(plan: dict[str, str], turns: int, seconds: float) -> Commits
         guest.start()
         guest.await_ready(within_s=_PROTECTED_WITHIN_S)
         waiting = DatabaseClient(guest)
-        await_commits(waiting, guest)
+        waiting.await_begin()
         waiting.end()
         for _ in range(turns):
             testbed.laboratory.power_off(STANDBY)

@@ -5,7 +5,6 @@ import os
 import random
 import socket
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -23,6 +22,7 @@ from spoiled_line import (
     lost,
     twice,
 )
+from truth import seed
 from two_hosts import (
     HOSTS,
     PATIENCE_S,
@@ -42,7 +42,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
 ]
 
-SEED = int(os.environ.get("STEALTIME_SEED", "0")) or time.time_ns() % 1_000_000
+SEED = seed()
 """Printed by every failure; give it to have the same damages again."""
 
 _PAYLOAD = ("do not match their checksum",)

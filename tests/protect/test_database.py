@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 from bootable_image import make_bootable
-from truth import repetitions
+from truth import repetitions, seed
 from two_hosts import TIMING, laboratory_or_skip
 
-from stealtime.hosts.database.demo import await_commits
 from stealtime.hosts.database.guest import MEMORY, DatabaseClient, database_machine
 from stealtime.hosts.database.image import DatabaseImage, database_image
 from stealtime.hosts.guest import Guest
@@ -35,7 +34,7 @@ pytestmark = [
 ]
 
 FAILOVERS = repetitions(few=5, full=20, variable="STEALTIME_FAILOVERS")
-SEED = int(os.environ.get("STEALTIME_SEED", "0")) or time.time_ns() % 1_000_000
+SEED = seed()
 """Printed by every failure; give it to have the same moments again."""
 
 _PROTECTED_WITHIN_S = 180.0
@@ -57,7 +56,7 @@ def test_no_acknowledged_transaction_is_missing(guest: Guest, tmp_path: Path) ->
     sys.stdout.write(f"seed {SEED}\n")
     client = DatabaseClient(guest)
     try:
-        await_commits(client, guest)
+        client.await_begin()
         for number in range(FAILOVERS):
             active = guest.await_ready(within_s=_PROTECTED_WITHIN_S)
             time.sleep(chance.uniform(0.5, 2.0))
@@ -89,7 +88,7 @@ def test_a_machine_with_a_boot_loader_of_its_own_is_protected(tmp_path: Path) ->
         guest.await_ready(within_s=_PROTECTED_WITHIN_S)
         client = DatabaseClient(guest)
         try:
-            await_commits(client, guest)
+            client.await_begin()
             time.sleep(3.0)
             active = guest.await_ready(within_s=_PROTECTED_WITHIN_S)
             guest.lose_host(active)

@@ -3,14 +3,13 @@
 import os
 import random
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
 from evidence import Witness
 from failover_campaign import ALL_FAULTS, FAULTS, MOVING, POINTS, Campaign
 from real_etcd import Etcd
-from truth import repetitions
+from truth import repetitions, seed
 from two_hosts import Counting, TwoHosts, assert_unharmed, laboratory_or_skip
 
 from stealtime.hosts.counting import COUNTER
@@ -23,7 +22,7 @@ pytestmark = [
 
 FAILOVERS = repetitions(few=6, full=40, variable="STEALTIME_FAILOVERS")
 """How many at random moments; with 100 or more, all fault points are passed too."""
-SEED = int(os.environ.get("STEALTIME_SEED", "0")) or time.time_ns() % 1_000_000
+SEED = seed()
 """Printed by every failure; give it to have the same campaign again."""
 
 WRITES = os.environ.get("STEALTIME_CAMPAIGN_WRITES")

@@ -1,6 +1,7 @@
 """What is asked in ``make test``, and what more in ``make truth``."""
 
 import os
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,11 @@ def repetitions(few: int, full: int, variable: str | None = None) -> int:
     """Give how often a test marked ``longer`` asks; an environment variable, if it is set, has the last word."""
     wanted = os.environ.get(variable) if variable else None
     return int(wanted) if wanted else full if IN_FULL else few
+
+
+def seed() -> int:
+    """Give the seed of a campaign at random moments: that of ``STEALTIME_SEED``, or another one each time."""
+    return int(os.environ.get("STEALTIME_SEED", "0")) or time.time_ns() % 1_000_000
 
 
 def wrong_at_most(share: float, draws: int) -> int:

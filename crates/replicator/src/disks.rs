@@ -167,14 +167,16 @@ fn to_note_of(note: Note, flush: Flush) -> Note {
 /// Notes beside the images of a machine up to which term they are current, on a thread of its own: the file system may
 /// first have much else to bring to its medium. A note that is late is of an earlier term, which is refused too often
 /// and never too seldom.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Notes {
     terms: Sender<Note>,
+    /// The last term that was noted as held.
+    held: Term,
     fault: Arc<Mutex<Option<String>>>,
 }
 
 impl Notes {
-    /// Start the thread; it ends with the last of its handles.
+    /// Start the thread; it ends with its handle.
     pub fn start(spec: &Spec) -> io::Result<Self> {
         let (terms, to_note) = mpsc::channel::<Note>();
         let fault = Arc::new(Mutex::new(None));
@@ -191,11 +193,14 @@ impl Notes {
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = error;
             }
         })?;
-        Ok(Self { terms, fault })
+        Ok(Self { terms, held: Term(0), fault })
     }
 
-    /// The machine runs here, and its images are current in this term.
-    pub fn hold(&self, term: Term) {
+    /// The machine runs here, and its images are current in this term: they have all that it writes.
+    pub fn hold(&mut self, term: Term) {
+        if std::mem::replace(&mut self.held, term) == term {
+            return;
+        }
         // A thread that panicked has said so.
         let _ = self.terms.send(Note::Holds(term));
     }

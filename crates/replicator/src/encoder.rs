@@ -26,12 +26,18 @@ pub enum Parcel {
     Link { sender: LinkSender, delta: bool },
     /// A part of a copy in advance, taken while the guest runs. `head` stands before the pages of the copy.
     Part { head: EpochBegin, pages: StagedPages, is_last: bool },
-    /// The digests of some blocks of a disk.
-    DiskDigests(DiskDigests),
-    /// A part of the disks, taken while the guest runs.
-    DiskPart { head: EpochBegin, writes: Vec<Write> },
+    /// What goes of the disks in advance, while the guest runs.
+    Disk(DiskParcel),
     /// The pages of an epoch, what was written of the disks, the state of its devices, and its figures so far.
     Epoch { pages: StagedPages, disks: Vec<Write>, devices: Vec<u8>, row: Box<EpochRow> },
+}
+
+/// What goes of the disks in advance.
+pub enum DiskParcel {
+    /// The digests of some blocks.
+    Digests(DiskDigests),
+    /// Some of the blocks.
+    Part { head: EpochBegin, writes: Vec<Write> },
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +88,7 @@ impl Encoder {
                         }
                     }
                 }
-                Parcel::DiskDigests(_) | Parcel::DiskPart { .. } => {
+                Parcel::Disk(parcel) => {
                     let Some((sender, encoder)) = &mut link else { continue };
                     if let Err(error) = Self::of_disk(encoder, sender, parcel) {
                         link = None;
@@ -152,13 +158,13 @@ impl Encoder {
     }
 
     /// What goes of a disk in advance.
-    fn of_disk(encoder: &mut PageEncoder, sender: &LinkSender, parcel: Parcel) -> Result<(), SendError> {
+    fn of_disk(encoder: &mut PageEncoder, sender: &LinkSender, parcel: DiskParcel) -> Result<(), SendError> {
         match parcel {
-            Parcel::DiskDigests(digests) => {
+            DiskParcel::Digests(digests) => {
                 let frame = Message::DiskDigests(digests).encode().map_err(EncodeError::from)?;
                 Ok(sender.send_frame_blocking(frame)?)
             }
-            Parcel::DiskPart { head, writes } => {
+            DiskParcel::Part { head, writes } => {
                 let mut outlet = Outlet::new(sender);
                 let head = EpochBegin { disk_bytes: encoded_bytes(&writes), ..head };
                 let mut emit = |frame| outlet.take(frame);
@@ -167,7 +173,6 @@ impl Encoder {
                 part.end()?;
                 outlet.failure.map_or(Ok(()), |error| Err(error.into()))
             }
-            Parcel::Link { .. } | Parcel::Part { .. } | Parcel::Epoch { .. } => Ok(()),
         }
     }
 

@@ -22,7 +22,7 @@ use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{Heartbeat, LinkError, LinkSender, Message, Protected, Resign};
 use stealtime_succession::{
     ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId,
-    Permit, Promotion, Register, RegisterAnswer, RegisterError, Term,
+    Permit, Promotion, Register, RegisterAnswer, RegisterError,
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -133,8 +133,6 @@ struct Active {
     events: EventLog,
     metrics: Option<Metrics>,
     promised: Option<Promised>,
-    /// That which is noted beside the images of its disks.
-    held_term: Term,
     notes: Notes,
     since_unix_ns: u64,
     /// How it came to its end, or why it failed.
@@ -225,7 +223,6 @@ impl Active {
             port: PortWatching::default(),
             inputs: inputs.clone(),
             requests: Requests::default(),
-            held_term: Term(0),
             notes: Notes::start(&spec).map_err(MachineError::from)?,
             since_unix_ns: unix_ns(),
             end: None,
@@ -309,23 +306,15 @@ impl Active {
         if state == ActiveState::Protected && before == ActiveState::Confirming {
             self.protected();
         }
-        self.hold_disks();
+        if self.life.facts.is_some() {
+            self.notes.hold(self.member.term());
+        }
         self.inquire(state);
         self.guest.permit(self.member.permit());
         faults::set_protected(state == ActiveState::Protected);
         for action in actions {
             self.act(action);
         }
-    }
-
-    /// Note beside the images that they are of the term that this member holds: they have all that the guest writes.
-    fn hold_disks(&mut self) {
-        let term = self.member.term();
-        if self.spec.disk_images.is_empty() || self.held_term == term || self.life.facts.is_none() {
-            return;
-        }
-        self.held_term = term;
-        self.notes.hold(term);
     }
 
     fn act(&mut self, action: ActiveAction) {

@@ -8,7 +8,7 @@ use stealtime_shipping::{DiskDigests, DiskWanted, EpochBegin};
 
 use super::Engine;
 use super::advance::BrokenOff;
-use crate::encoder::Parcel;
+use crate::encoder::{DiskParcel, Parcel};
 use crate::guest::{CaptureError, GuestEvent};
 
 /// Few enough to be read and shipped while writes are already kept in memory: 16 MiB.
@@ -43,8 +43,8 @@ impl Engine {
                 let failed = |source| CaptureError::Disk { image: image.path().to_owned(), source };
                 let digests = image.digests(first, count).map_err(failed)?;
                 self.wanted = None;
-                let question = Parcel::DiskDigests(DiskDigests { term: head.term, disk, first, digests });
-                if let Some(is_end) = self.pass_on(question)? {
+                let question = DiskParcel::Digests(DiskDigests { term: head.term, disk, first, digests });
+                if let Some(is_end) = self.pass_on(Parcel::Disk(question))? {
                     return Ok(Some(is_end));
                 }
                 let answered = |engine: &mut Self| Ok(engine.wanted.is_some());
@@ -115,7 +115,7 @@ impl Engine {
                 };
                 writes.push(Write { disk, offset: block * BLOCK_BYTES, content });
             }
-            if let Some(is_end) = self.pass_on(Parcel::DiskPart { head, writes })? {
+            if let Some(is_end) = self.pass_on(Parcel::Disk(DiskParcel::Part { head, writes }))? {
                 return Ok(Some(is_end));
             }
             if let Some(is_end) = self.await_held()? {

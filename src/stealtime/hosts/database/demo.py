@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from stealtime.hosts.database.client import Seen
-from stealtime.hosts.database.guest import ANSWERS_WITHIN_S, DatabaseClient, check_installed, database_machine
+from stealtime.hosts.database.guest import DatabaseClient, check_installed, database_machine
 from stealtime.hosts.database.image import database_image, is_made
 from stealtime.hosts.demo_result import table_of
 from stealtime.hosts.guest import Guest
@@ -163,7 +163,7 @@ def demonstrate_disk(
         client = DatabaseClient(guest, stderr=_OUR_STDERR)
         try:
             tell("PostgreSQL starts; then the client commits one transaction after the other")
-            await_commits(client, guest)
+            client.await_begin()
             time.sleep(_COMMITS_FOR_S)
             before = guest.await_ready()
             killed = guest.lose_host(before)
@@ -202,23 +202,3 @@ def _copied(guest: Guest, host: str) -> dict[str, int]:
     if not events:
         raise StealtimeError(f"{host} copied no disk")
     return max(events, key=lambda event: int(event["copied_bytes"]))
-
-
-def await_commits(client: DatabaseClient, guest: Guest) -> None:
-    """Wait until the client has begun: it says nothing before the server answers."""
-    until = time.monotonic() + ANSWERS_WITHIN_S
-    while not _answers(guest):
-        if client.process.poll() is not None or time.monotonic() > until:
-            raise guest.waiting.failure("the database in the guest does not answer")
-        time.sleep(0.5)
-
-
-def _answers(guest: Guest) -> bool:
-    from stealtime.hosts.client import finished_at
-    from stealtime.hosts.database.image import PORT
-
-    script = f"exec 3<>/dev/tcp/{guest.ip_address}/{PORT}"
-    try:
-        return finished_at(guest.waiting.client, ["bash", "-c", script], 5, "no answer").returncode == 0
-    except StealtimeError:
-        return False

@@ -3,17 +3,19 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+from stealtime.hosts.client import finished_at
 from stealtime.hosts.copied_disks import with_copied_disks
 from stealtime.hosts.database.client import Seen
-from stealtime.hosts.database.image import DatabaseImage
+from stealtime.hosts.database.image import PORT, DatabaseImage
 from stealtime.hosts.guest import Guest
 from stealtime.vocabulary.errors import StealtimeError
 
 MEMORY = "512MiB"
-ANSWERS_WITHIN_S = 240.0
+_ANSWERS_WITHIN_S = 240.0
 """A translated Debian boots, and its PostgreSQL starts: half a minute on an idle host."""
 _ENDS_WITHIN_S = 300.0
 _EXTRA_HINT = "pip install 'stealtime[database]'"
@@ -50,8 +52,27 @@ class DatabaseClient:
         check_installed()
         self._guest = guest
         argv = [sys.executable, "-m", "stealtime.hosts.database.client", guest.ip_address]
-        argv += ["--wait", f"{ANSWERS_WITHIN_S:g}", "--clients", str(clients)]
+        argv += ["--wait", f"{_ANSWERS_WITHIN_S:g}", "--clients", str(clients)]
         self.process = guest.waiting.client.start(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
+
+    def await_begin(self) -> None:
+        """Wait until it has begun to commit: it says nothing before the server answers.
+
+        Raises:
+            StealtimeError: The server does not answer.
+        """
+        until = time.monotonic() + _ANSWERS_WITHIN_S
+        while not self._server_answers():
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise self._guest.waiting.failure("the database in the guest does not answer")
+            time.sleep(0.5)
+
+    def _server_answers(self) -> bool:
+        script = f"exec 3<>/dev/tcp/{self._guest.ip_address}/{PORT}"
+        try:
+            return finished_at(self._guest.waiting.client, ["bash", "-c", script], 5, "no answer").returncode == 0
+        except StealtimeError:
+            return False
 
     def end(self) -> Seen:
         """Have it look for all that it was told, and end; give what it has seen.

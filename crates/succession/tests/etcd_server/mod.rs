@@ -2,8 +2,11 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+use std::iter;
 use std::net::TcpListener;
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -197,12 +200,21 @@ struct Peer<'a> {
     members: &'a str,
 }
 
-/// Another process may take a port between our look and etcd's: then it ends at once and is started anew.
+/// A process that is no test may take a port between our look and etcd's: then it ends at once and is started anew.
 fn started_at_last<Started>(start: impl Fn() -> Option<Started>) -> Option<Started> {
     (0..5).find_map(|_| start()).or_else(|| panic!("etcd did not start five times"))
 }
 
+/// Ports that nobody gets a second time: a server that ended because another test's server had taken its port would be
+/// believed to answer. They lie below those that the kernel chooses for connections.
 fn free_ports<const NUMBER: usize>() -> [u16; NUMBER] {
-    let listeners = [(); NUMBER].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+    const PORTS: Range<u32> = 10_000..32_000;
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    // Processes of tests that follow each other begin at different ones.
+    let begin = std::process::id().wrapping_mul(128);
+    let mut untried = iter::from_fn(|| {
+        let step = begin.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
+        u16::try_from(PORTS.start + step % (PORTS.end - PORTS.start)).ok()
+    });
+    [(); NUMBER].map(|()| untried.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap())
 }

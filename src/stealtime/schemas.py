@@ -20,7 +20,7 @@ from stealtime.check import document as check
 from stealtime.doctor import document as doctor
 from stealtime.extraction import document as extraction
 from stealtime.fleet import record
-from stealtime.protect import recovery, status
+from stealtime.protect import checking, recovery, status
 from stealtime.protect.host_file import HostFile
 from stealtime.protect.vm_file import VmFile
 from stealtime.report import summary
@@ -124,6 +124,9 @@ DOCUMENTS = {
         ),
         JsonDocument("verify", extraction.VerifyDocument, extraction.SCHEMA_VERSION, "stealtime sched verify --json"),
         JsonDocument("status", status.StatusDocument, status.SCHEMA_VERSION, "stealtime protect status --json"),
+        JsonDocument(
+            "protect-doctor", checking.StartCheckDocument, checking.SCHEMA_VERSION, "stealtime protect doctor --json"
+        ),
         JsonDocument("recover", recovery.RecoveryDocument, recovery.SCHEMA_VERSION, "stealtime protect recover --json"),
     )
 }

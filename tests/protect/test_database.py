@@ -77,12 +77,14 @@ def test_no_acknowledged_transaction_is_missing(guest: Guest, tmp_path: Path) ->
 
 
 @pytest.mark.truth
-def test_a_machine_with_a_boot_loader_of_its_own_is_protected(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("machine_type", "bus"), [("pc", "virtio"), ("q35", "scsi")])
+def test_a_machine_with_a_boot_loader_of_its_own_is_protected(machine_type: str, bus: str, tmp_path: Path) -> None:
     with laboratory_or_skip() as laboratory:
         testbed = NamespaceTestbed(laboratory, allow_faults=True)
         disk = tmp_path / "bootable.raw"
         make_bootable(_image(), disk, GUEST_INTERFACE)
-        machine: dict[str, Any] = {"kernel": "disk", "memory": MEMORY, "disks": [{"name": "root", "path": str(disk)}]}
+        root = {"name": "root", "path": str(disk), "bus": bus}
+        machine: dict[str, Any] = {"kernel": "disk", "memory": MEMORY, "machine": machine_type, "disks": [root]}
         guest = testbed.guest("database", timing=TIMING, mode="net", min_interval="10ms", **machine)
         guest.start()
         guest.await_ready(within_s=_PROTECTED_WITHIN_S)

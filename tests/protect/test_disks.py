@@ -2,21 +2,27 @@
 
 The counter reads its disk past the guest's page cache, and knows from its memory what each block must hold: a write
 that is missing shows, and one that the memory has forgotten.
+
+The first host has a qcow2 image, and the second one a block device. Raw images are in the tests of power cuts and of
+the database.
 """
 
 import hashlib
 import os
 import random
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from disk_contents import assert_sound, block_device, content, make_qcow2, overwrite
 from failover_campaign import Campaign
 from truth import repetitions, seed
 from two_hosts import Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
 
 from stealtime.hosts.counting import COUNTER
+from stealtime.hosts.namespace_testbed import STANDBY
 from stealtime.vocabulary.errors import StealtimeError
 
 pytestmark = [
@@ -47,6 +53,8 @@ FILLED_BYTES = 8 << 20
 """What is on it before: the counter's blocks are in front of it."""
 
 
+COMPARED_WITHIN_S = (90.0, 150.0)
+"""With some patience: what docs/protect.md states is 60 s for the memory, and 102 s for this disk."""
 BLOCK_BYTES = 64 << 10
 COUNTER_BYTES = 2048 * 4096
 """The blocks that a counter goes round in (``crates/witness/src/counter/disk.rs``)."""
@@ -61,17 +69,24 @@ def make_image(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoHosts]:
-    image = tmp_path_factory.mktemp("disks") / "data.raw"
-    make_image(image)
-    with laboratory_or_skip() as laboratory:
+    folder = tmp_path_factory.mktemp("disks")
+    make_image(folder / "data.raw")
+    make_qcow2(folder / "data.raw", folder / "data.qcow2")
+    with block_device(folder / "device", IMAGE_BYTES) as device, laboratory_or_skip() as laboratory:
         guest = TwoHosts(
             laboratory,
             interval="50ms",
             program_arguments=[*COUNTER, "disk=/dev/vda"],
-            disks=[{"name": "data", "path": str(image)}],
+            disks=[{"name": "data", "path": str(folder / "data.qcow2"), "format": "qcow2"}],
         )
+        link = guest.state.path / ".disks" / STANDBY / guest.name / "data.raw"
+        link.parent.mkdir(parents=True)
+        link.symlink_to(device)
         guest.boot()
         yield guest
+        guest.stop()
+        assert link.is_symlink()
+        assert_sound(folder / "data.qcow2")
 
 
 def images(hosts: TwoHosts) -> dict[str, Path]:
@@ -85,7 +100,7 @@ def images(hosts: TwoHosts) -> dict[str, Path]:
 
 
 def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(content(path)).hexdigest()
 
 
 def assert_equal_images(hosts: TwoHosts) -> None:
@@ -128,16 +143,12 @@ def test_what_a_host_wrote_beyond_the_last_epoch_is_gone_when_it_returns(hosts: 
     hosts.await_running(survivor)
     # Where the counter has written, where it has not, and where nobody ever had: none of it was acknowledged.
     newer = [100 * 4096, IMAGE_BYTES // 2 + (1 << 20), IMAGE_BYTES - 4096]
-    with lost.open("r+b") as file:
-        for offset in newer:
-            file.seek(offset)
-            file.write(b"newer" * 800)
+    for offset in newer:
+        overwrite(lost, offset, (b"newer" * 820)[:4096])
+    assert b"newer" in content(lost)
     hosts.start_daemon(before.host)
     assert_equal_images(hosts)
-    with lost.open("rb") as file:
-        for offset in newer:
-            file.seek(offset)
-            assert b"newer" not in file.read(4096)
+    assert b"newer" not in content(lost)
     assert mismatches(hosts) == 0
     # Only what differed came: nearly nothing of what was filled.
     copied = [event for event in hosts.events(survivor) if event["event"] == "disks-copied"][-1]
@@ -151,21 +162,78 @@ def test_a_second_machine_does_not_get_the_image(hosts: TwoHosts) -> None:
     image = images(hosts)[active.host]
     error = hosts.boot_from(active.host, "rival", image)
     assert error is not None
-    assert f"the disk image {image} is in use by another program" in str(error), error
+    assert re.search(r"the disk image .* is in use by another program", str(error)), error
     assert mismatches(hosts) == 0
+
+
+def guest_memory(pid: int) -> Path:
+    """Give the memory of the guest of a member: a file without a name that it has open."""
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        if "guest-memory" in str(descriptor.readlink()):
+            return descriptor
+    raise AssertionError(f"the member {pid} has no memory of a guest")
+
+
+@pytest.mark.truth
+def test_a_copy_that_is_not_the_guests_any_more_is_found_while_it_stands_by(hosts: TwoHosts) -> None:
+    # Memory is compared once a minute, 64 KiB of the disks ten times a second: all of it in 102 s.
+    for number, (what, spoil) in enumerate({"of the memory": flip_bits, "block ": spoil_block}.items()):
+        before = hosts.settled()
+        if before.host == STANDBY:
+            hosts.control(STANDBY).failover()
+            hosts.await_running(other(STANDBY))
+            before = hosts.settled()
+        seen = len(hosts.events(before.host))
+        spoil(hosts)
+        told = "the copy differs from the guest"
+
+        def refusals(seen: int = seen, host: str = before.host, told: str = told) -> list[str]:
+            events = hosts.events(host)[seen:]
+            return [event["reason"] for event in events if event["event"] == "refused" and told in event["reason"]]
+
+        await_that(refusals, hosts.log_tail, within_s=COMPARED_WITHIN_S[number], poll_s=0.5)
+        assert what in refusals()[0]
+        # All is copied anew, so it is protected again, and nothing of it is wrong.
+        hosts.settled()
+        assert_equal_images(hosts)
+        assert mismatches(hosts) == 0
+
+
+def flip_bits(hosts: TwoHosts) -> None:
+    """Turn a bit over in pages of the standby's copy that the guest does not write.
+
+    In one that it writes it is found sooner: differences do not decode to what was shipped, or the whole page comes.
+    """
+    with guest_memory(hosts.pid(STANDBY)).open("r+b", buffering=0) as memory:
+        for mebibyte in (70, 77, 84):
+            offset = (mebibyte << 20) + 77
+            memory.seek(offset)
+            (byte,) = memory.read(1)
+            memory.seek(offset)
+            memory.write(bytes([byte ^ 4]))
+
+
+def spoil_block(hosts: TwoHosts) -> None:
+    with images(hosts)[STANDBY].open("r+b") as device:
+        device.seek(IMAGE_BYTES // 2 + 4096)
+        device.write(b"spoiled")
 
 
 def test_a_block_that_the_standby_does_not_have_is_seen(hosts: TwoHosts) -> None:
     # The check of the tests above, shown a loss. The guest has lost a block for good then.
-    active = hosts.settled()
-    standby = other(active.host)
+    standby = STANDBY
+    if hosts.settled().host == standby:
+        # What only the member itself knows of its image cannot be changed behind its back.
+        hosts.control(standby).failover()
+        hosts.await_running(other(standby))
+        hosts.settled()
     counting = Counting(hosts)
     counting.await_answers()
     counting.end()
     total = hosts.ask("status")["total"]
-    with images(hosts)[standby].open("r+b") as file:
-        file.seek(total * 4096 % COUNTER_BYTES)
-        file.write(bytes(4096))
+    with images(hosts)[standby].open("r+b") as device:
+        device.seek(total * 4096 % COUNTER_BYTES)
+        device.write(bytes(4096))
     hosts.kill_active()
     hosts.await_running(standby)
     with pytest.raises(StealtimeError, match="does not answer check"):

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 from counting_guest import PATIENT_TIMING, CountingGuest
+from disk_contents import format_of
 from real_etcd import Etcd
 
 from stealtime.hosts.counting import CountingClient
@@ -96,7 +97,8 @@ class TwoHosts(CountingGuest):
     def boot_from(self, host: str, vm: str, image: Path) -> StealtimeError | None:
         """Start the machine on a host from an image, unprotected and under this name; give why it does not run."""
         home = self.testbed.host(host, host)
-        home.start({**self._machine, "name": vm, "mode": "off", "disks": [{"name": "data", "path": str(image)}]})
+        disk = {"name": "data", "path": str(image), "format": format_of(image)}
+        home.start({**self._machine, "name": vm, "mode": "off", "disks": [disk]})
 
         def find() -> Seen | None:
             seen = home.look(vm)
@@ -299,9 +301,14 @@ def assert_unharmed(seen: dict[str, Any]) -> None:
     assert all(flow["acknowledged"] > 0 for flow in seen["flows"])
 
 
-def await_that(find: Callable[[], Found | None], explain: Callable[[], str], poll_s: float = _POLL_S) -> Found:
+def await_that(
+    find: Callable[[], Found | None],
+    explain: Callable[[], str],
+    poll_s: float = _POLL_S,
+    within_s: float = PATIENCE_S,
+) -> Found:
     """Wait until something is found (not None, not false)."""
-    found = poll(find, PATIENCE_S, poll_s)
+    found = poll(find, within_s, poll_s)
     assert found, explain()
     return found
 

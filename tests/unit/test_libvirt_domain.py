@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from qcow2_header import qcow2_header
 
 from stealtime.protect.libvirt_domain import read_domain
 from stealtime.vocabulary.errors import UsageError
@@ -101,6 +102,31 @@ def test_a_server_of_virt_install_is_taken(tmp_path: Path, image: Path) -> None:
     ]
 
 
+def test_a_disk_of_qemus_own_format_is_taken_as_one(tmp_path: Path, image: Path) -> None:
+    image.write_bytes(qcow2_header(size=1 << 30))
+    (disk,) = read_domain(domain(tmp_path, image, ("type='raw'", "type='qcow2'"))).vm.disks
+    assert (disk.path, disk.image_format, disk.size_bytes) == (image, "qcow2", 1 << 30)
+
+
+def test_a_disk_of_a_scsi_controller_is_taken_if_that_is_virtio(tmp_path: Path, image: Path) -> None:
+    def with_controller(model: str) -> Path:
+        controller = f"<controller type='scsi' index='0'{model}/><controller type='usb' "
+        return domain(tmp_path, image, ("bus='virtio'", "bus='scsi'"), ("<controller type='usb' ", controller))
+
+    assert [disk.bus for disk in read_domain(with_controller(" model='virtio-scsi'")).vm.disks] == ["scsi"]
+    for model in ("", " model='lsilogic'"):
+        with pytest.raises(UsageError, match="on a SCSI controller of the model lsilogic"):
+            read_domain(with_controller(model))
+
+
+def test_a_card_of_a_network_of_libvirt_joins_its_bridge_or_the_one_that_is_named(tmp_path: Path, image: Path) -> None:
+    network = ("<interface type='bridge'>", "<interface type='network'>")
+    runs = domain(tmp_path, image, network, ("bridge='br0'", "network='default' bridge='virbr0'"))
+    assert read_domain(runs).vm.network.bridge == "virbr0"
+    is_off = domain(tmp_path, image, network, ("bridge='br0'", "network='default'"))
+    assert read_domain(is_off, bridge="br7").vm.network.bridge == "br7"
+
+
 def test_a_kernel_of_the_domain_is_taken_with_its_arguments(tmp_path: Path, image: Path) -> None:
     boot = "<kernel>/boot/vmlinuz</kernel><initrd>/boot/initrd.img</initrd><cmdline>root=/dev/vda quiet</cmdline></os>"
     vm = read_domain(domain(tmp_path, image, ("<boot dev='hd'/></os>", boot), ("type='kvm'", "type='qemu'"))).vm
@@ -111,12 +137,14 @@ def test_a_kernel_of_the_domain_is_taken_with_its_arguments(tmp_path: Path, imag
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (("type='raw'", "type='qcow2'"), "the disk vda with an image of the format 'qcow2' cannot be protected"),
+        (("type='raw'", "type='vmdk'"), "the disk vda with an image of the format 'vmdk' cannot be protected"),
         (("bus='virtio'", "bus='sata'"), "the disk vda on the bus 'sata'"),
-        (("<disk type='file' device='disk'", "<disk type='block' device='disk'"), "the disk vda of type 'block'"),
+        (("bus='virtio'", "bus='scsi'"), "on a SCSI controller of the model none"),
+        (("<disk type='file' device='disk'", "<disk type='network' device='disk'"), "the disk vda of type 'network'"),
         (("<backingStore/>", "<backingStore type='file'><source file='/x'/></backingStore>"), "which is backingStore"),
         (("<backingStore/>", "<shareable/>"), "which is shareable"),
-        (("<interface type='bridge'>", "<interface type='network'>"), "which bridge of the host it joins"),
+        (("<interface type='bridge'>", "<interface type='user'>"), "which bridge of the host it joins"),
+        (("<source bridge='br0'/>", "<source network='default'/>"), "which bridge of the host it joins"),
         (("<model type='virtio'/>", "<model type='e1000'/>"), "of the model 'e1000'"),
         (("<model type='virtio'/>", "<model type='virtio'/><vlan><tag id='5'/></vlan>"), "with <vlan>"),
         (("<panic model='isa'/>", "<tpm model='tpm-crb'/>"), "<tpm> cannot be protected: the state of a TPM"),

@@ -2,12 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from qcow2_header import qcow2_header
 
 from stealtime.hosts.copied_disks import with_copied_disks
-from stealtime.protect.disks import default_folder, keep_links
+from stealtime.protect.disk_images import ImageFormat
+from stealtime.protect.disk_links import default_folder, keep_links
 from stealtime.protect.machine import resolve_machine
+from stealtime.protect.specification import ImageFileSpec
 from stealtime.protect.vm_file import VmFile, parse_vm_file
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
@@ -30,10 +34,42 @@ def test_a_disk_is_a_raw_image_beside_the_file(folder: Path) -> None:
     assert (disk.path, disk.size_bytes) == (folder / "root.raw", 4096)
 
 
+def test_a_disk_of_qemus_own_format_is_as_long_as_its_header_says(folder: Path) -> None:
+    (folder / "root.raw").write_bytes(qcow2_header(size=3 << 30))
+    (disk,) = parse(COUNTER + DISK + 'format = "qcow2"\n', folder).disks
+    assert (disk.image_format, disk.size_bytes) == ("qcow2", 3 << 30)
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"QFI\xfb" + bytes(508), "is a qcow2 image; only raw ones"),
+        (bytes(4096), "is no qcow2 image"),
+        (qcow2_header()[:40], "is no qcow2 image"),
+        (qcow2_header(version=4), "of version 4"),
+        (qcow2_header(backing=b"/etc/passwd"), "has the backing file '/etc/passwd'; .* `qemu-img convert"),
+        (qcow2_header(backing=b"\xff" * 2000), "has the backing file"),
+        (qcow2_header(crypt_method=2), "is encrypted"),
+        (qcow2_header(snapshots=2), "has 2 internal snapshots"),
+        (qcow2_header(incompatible=1), "was left open .* `qemu-img check -r all"),
+        (qcow2_header(incompatible=2), "is marked as corrupt: `qemu-img check -r all"),
+        (qcow2_header(incompatible=4), "has its data in another file: `qemu-img convert"),
+        (qcow2_header(incompatible=8), "is compressed by another method"),
+        (qcow2_header(incompatible=1 << 40), r"a feature that is not known \(bit 40\)"),
+        (qcow2_header(size=700), "no whole number of sectors"),
+    ],
+)
+def test_an_image_of_qemus_own_format_that_cannot_be_protected_is_one_sentence(
+    folder: Path, content: bytes, told: str
+) -> None:
+    (folder / "root.raw").write_bytes(content)
+    with pytest.raises(UsageError, match=told):
+        parse(COUNTER + DISK + 'format = "qcow2"\n', folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (qcow2_header(), "is a qcow2 image; say so with format"),
         (b"KDMV" + bytes(508), "is a VMDK image"),
         (bytes(700), "no whole number of sectors"),
         (b"", "no whole number of sectors"),
@@ -55,7 +91,9 @@ def test_what_is_no_raw_image_is_refused_by_name(folder: Path, content: bytes, t
         (DISK.replace('"root"', '"a/b"'), "name"),
         (DISK.replace('"root"', '"a name that is far too long"'), "name"),
         (DISK + DISK, "the disk 'root' is named twice"),
-        (DISK + 'format = "qcow2"\n', "format"),
+        (DISK + 'format = "vmdk"\n', "format"),
+        (DISK.replace("root.raw", "/dev/null") + 'format = "qcow2"\n', "is no regular file"),
+        ('disk_copy_rate = "1KiB"\n', "disk_copy_rate"),
         ('disks = "root.raw"\n', "disks"),
         ('flush = "never"\n', "flush"),
     ],
@@ -92,22 +130,33 @@ def test_images_outlive_a_reboot_where_the_state_does_not(monkeypatch: pytest.Mo
 def test_a_host_finds_the_image_of_its_own_machine(folder: Path) -> None:
     disks, config = folder / "disks", folder / "host.json"
     link, image = disks / "db" / "root.raw", folder / "root.raw"
-    keep_links(config, disks, "db", [("root", image)])
+
+    def keep(path: Path, image_format: ImageFormat = "raw") -> list[Path]:
+        image = ImageFileSpec(path=path, format_=image_format)
+        return [kept.path for kept in keep_links(config, disks, "db", [("root", image)])]
+
+    assert keep(image) == [image]
     assert link.is_symlink()
     assert link.resolve() == image
     # Another image of the same machine takes its place; one that came from another host does not give way.
     (other := folder / "other.raw").write_bytes(bytes(512))
-    keep_links(config, disks, "db", [("root", other)])
+    keep(other)
     assert link.resolve() == other
+    # There is one link, whatever the format is.
+    keep(other, "qcow2")
+    assert [path.name for path in link.parent.iterdir()] == ["root.qcow2"]
+    keep(other)
+    assert [path.name for path in link.parent.iterdir()] == ["root.raw"]
     link.unlink()
     link.write_bytes(bytes(512))
-    with pytest.raises(UsageError, match="which came from another host"):
-        keep_links(config, disks, "db", [("root", image)])
-    keep_links(config, disks, "db", [("root", link)])
+    for image_format in get_args(ImageFormat):
+        with pytest.raises(UsageError, match="which came from another host"):
+            keep(image, image_format)
+    keep(link)
     assert not link.is_symlink(), "it is its own"
     # The daemon's own word comes first.
     config.write_text(json.dumps({"disks": str(folder / "told")}))
-    keep_links(config, disks, "db", [("root", image)])
+    keep(image)
     assert (folder / "told" / "db" / "root.raw").resolve() == image
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from qcow2_header import qcow2_header
 
 from stealtime.protect.host_file import HostFile, read_host_file
 from stealtime.protect.vm_file import Network, Register, Timing, VmFile, parse_vm_file
@@ -18,7 +19,7 @@ MACHINES = [text for text in EXAMPLES if text not in HOSTS]
 def folder(tmp_path: Path) -> Path:
     for name in ("ca.pem", "b.pem", "b.key", "client.pem", "client.key"):
         (tmp_path / name).write_text("-----BEGIN CERTIFICATE-----\n")
-    (tmp_path / "root.raw").write_bytes(bytes(512))
+    (tmp_path / "root.qcow2").write_bytes(qcow2_header())
     for host in "ab":
         (tmp_path / f"stealtime-host-{host}.password").touch(mode=0o600)
     return tmp_path

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::fd::RawFd;
 
 use crate::lent::path_of;
-use crate::machine::{Accelerator, DiskSpec, MachineSpec, Virtio};
+use crate::machine::{Accelerator, DiskBus, DiskSpec, MachineSpec, Virtio};
 
 /// Whether the guest boots or waits for a state.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -116,10 +116,19 @@ pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<O
         // A kernel that is given is the first to be booted.
         let order = if spec.kernel.is_none() { format!(",bootindex={number}") } else { String::new() };
         let (name, cylinders) = (&disk.name, cylinders(disk));
+        let device = match disk.bus {
+            DiskBus::Virtio => "virtio-blk-pci".to_owned(),
+            DiskBus::Scsi => {
+                if !spec.disks[..number].iter().any(|other| other.bus == DiskBus::Scsi) {
+                    add("-device", "virtio-scsi-pci,id=scsi".into());
+                }
+                format!("scsi-hd,bus=scsi.0,channel=0,scsi-id=0,lun={number}")
+            }
+        };
         add(
             "-device",
             format!(
-                "virtio-blk-pci,drive={node}{order},serial={name},werror=report,rerror=report,cyls={cylinders},\
+                "{device},drive={node}{order},serial={name},werror=report,rerror=report,cyls={cylinders},\
                  heads={HEADS},secs={SECTORS}"
             )
             .into(),
@@ -178,7 +187,7 @@ mod tests {
             mac: "52:54:00:00:00:01".into(),
             virtio: Virtio::Legacy,
             devices: vec!["virtio-rng-pci".into()],
-            disks: vec![DiskSpec { name: "root".into(), bytes: 1 << 30 }],
+            disks: vec![DiskSpec { name: "root".into(), bytes: 1 << 30, bus: DiskBus::Virtio }],
         };
         let inherited = Inherited {
             ram: 10,
@@ -244,7 +253,9 @@ mod tests {
             kernel: None,
             initramfs: None,
             kernel_arguments: String::new(),
-            disks: ["root", "data"].map(|name| DiskSpec { name: name.into(), bytes: 1 << 30 }).to_vec(),
+            disks: [("root", DiskBus::Virtio), ("data", DiskBus::Scsi), ("more", DiskBus::Scsi)]
+                .map(|(name, bus)| DiskSpec { name: name.into(), bytes: 1 << 30, bus })
+                .to_vec(),
             ..crate::machine::tests::machine()
         };
         spec.check().unwrap();
@@ -252,7 +263,7 @@ mod tests {
             ram: 10,
             qmp: 11,
             netdev: 12,
-            disks: vec![15, 16],
+            disks: vec![15, 16, 17],
             console: 13,
             firmware: 14,
             kernel: None,
@@ -262,7 +273,10 @@ mod tests {
         let given: Vec<String> = given.into_iter().map(|argument| argument.into_string().unwrap()).collect();
         let order: Vec<&String> = given.iter().filter(|argument| argument.contains("bootindex=")).collect();
         assert!(order[0].contains("drive=disk-root,bootindex=0"), "{order:?}");
-        assert!(order[1].contains("drive=disk-data,bootindex=1") && order.len() == 2, "{order:?}");
+        assert!(order[1].contains("drive=disk-data,bootindex=1") && order.len() == 3, "{order:?}");
+        assert!(order[2].starts_with("scsi-hd,bus=scsi.0,channel=0,scsi-id=0,lun=2,drive=disk-more"), "{order:?}");
+        let controllers = given.iter().filter(|argument| argument.starts_with("virtio-scsi-pci")).count();
+        assert_eq!(controllers, 1);
         assert!(!given.iter().any(|argument| ["-kernel", "-initrd", "-append"].contains(&argument.as_str())));
     }
 

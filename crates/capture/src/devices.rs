@@ -18,8 +18,8 @@ const ALLOWED_OPTIONS: &[&str] = &["max-bytes", "period", "ioport", "events"];
 const DEVICES_MAX: usize = 16;
 /// The one that is always there.
 const NETWORK: &str = "virtio-net-pci";
-/// That of each disk of the specification.
-const DISK: &str = "virtio-blk-pci";
+/// Those of the disks of the specification, and their controller.
+const DISKS: [&str; 3] = ["virtio-blk-pci", "virtio-scsi-pci", "scsi-hd"];
 
 /// A device with which a machine is not protected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,7 +95,7 @@ pub fn check_running_devices(qmp: &mut Qmp, disk_nodes: &[String]) -> Result<(),
         let children = qmp.execute("qom-list", json!({"path": folder}))?;
         let names = children.as_array().into_iter().flatten().filter_map(child_type);
         // A disk counts by its image: see below.
-        for name in names.filter(|name| name != NETWORK && name != DISK) {
+        for name in names.filter(|name| name != NETWORK && !DISKS.contains(&name.as_str())) {
             check_name(&name)?;
         }
     }

@@ -48,7 +48,7 @@ pub use firmware::find_firmware;
 pub use guest::{Guest, GuestError, GuestSettings, QEMU_LOG, Sockets};
 pub use ignore_shared::IgnoreSharedMigration;
 pub use images::{ImageError, hash_file, program_version, verify_images};
-pub use machine::{Accelerator, BootFile, DiskSpec, MachineSpec, MachineSpecError, Virtio};
+pub use machine::{Accelerator, BootFile, DiskBus, DiskSpec, MachineSpec, MachineSpecError, Virtio};
 pub use notice::{Notice, heed, standing};
 pub use pages::{PAGE_BYTES, PageRange, StagedPages, count_pages};
 pub use process::{ExitWatch, ProcessError, QemuProcess};

@@ -48,13 +48,26 @@ pub struct BootFile {
     pub sha256: String,
 }
 
-/// A disk of a machine: virtio-blk, with an image on each host.
+/// Which controller a guest finds a disk at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskBus {
+    /// virtio-blk: each disk is a device.
+    #[default]
+    Virtio,
+    /// virtio-scsi: one controller for all disks.
+    Scsi,
+}
+
+/// A disk of a machine, with an image on each host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSpec {
     /// Also the guest's word for it: its serial number.
     pub name: String,
     pub bytes: u64,
+    #[serde(default)]
+    pub bus: DiskBus,
 }
 
 /// As many as fit on the bus beside the others.
@@ -173,7 +186,7 @@ impl MachineSpec {
 
     fn check_disks(&self) -> Result<(), MachineSpecError> {
         number("disks", self.disks.len() as u64, 0, DISKS_MAX as u64)?;
-        for (before, DiskSpec { name, bytes }) in self.disks.iter().enumerate() {
+        for (before, DiskSpec { name, bytes, .. }) in self.disks.iter().enumerate() {
             let is_name = |text: &str| text.len() <= DISK_NAME_BYTES_MAX && is_word(text);
             word("disk", name, is_name, "name of a disk: up to 20 letters, digits, dots and dashes")?;
             number("bytes of a disk", *bytes, SECTOR_BYTES, DISK_BYTES_MAX)?;
@@ -234,7 +247,7 @@ pub(crate) mod tests {
             mac: "52:54:00:00:00:0A".into(),
             virtio: Virtio::Legacy,
             devices: vec!["virtio-rng-pci,max-bytes=1024".into()],
-            disks: vec![DiskSpec { name: "root".into(), bytes: 1 << 30 }],
+            disks: vec![DiskSpec { name: "root".into(), bytes: 1 << 30, bus: DiskBus::Virtio }],
         }
     }
 

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::companion::beside;
+
 /// Drawn by the kernel at its start.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -65,12 +67,9 @@ pub struct Currency {
 }
 
 impl Currency {
-    /// Of the image at this path; a link counts as what it leads to.
+    /// Of the image at this path.
     pub fn of(image: &Path) -> Self {
-        let image = image.canonicalize().unwrap_or_else(|_| image.to_owned());
-        let mut note = image.clone().into_os_string();
-        note.push(".term");
-        Self { image, note: note.into() }
+        Self { image: image.to_owned(), note: beside(image, ".term") }
     }
 
     /// The image is being copied to: until it is complete, nothing may start from it.

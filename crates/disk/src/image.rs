@@ -1,16 +1,18 @@
-//! The file that holds a disk.
+//! The image of a disk: where it is, whose it is, and its blocks.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fstatvfs, seek};
-use rustix::io::Errno;
+use rustix::fs::{StatVfs, fstatvfs, statvfs};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::copying::{BLOCK_BYTES, BlockDigest, ZERO_BLOCK};
+use crate::medium::{Format, Medium};
 use crate::write::{Content, Write};
 
 /// QEMU locks single bytes of an image, from 100 on for what it does and from 200 on for what it lets others do
@@ -18,9 +20,6 @@ use crate::write::{Content, Write};
 /// them for itself keeps each QEMU away, and is kept away by each.
 const LOCKED_FROM: i64 = 100;
 const LOCKED_BYTES: i64 = 164;
-
-/// What stat(2) counts in.
-const STAT_BLOCK_BYTES: u64 = 512;
 
 // As `struct flock` has them.
 #[allow(clippy::cast_possible_truncation, reason = "they are 1 and 0")]
@@ -33,8 +32,10 @@ const SEEK_SET: libc::c_short = libc::SEEK_SET as libc::c_short;
 pub enum ImageError {
     #[error("the disk image {path} cannot be {what}: {source}")]
     Io { path: PathBuf, what: &'static str, source: io::Error },
-    #[error("the disk image {path} is {found}; only regular files can be protected")]
+    #[error("the disk image {path} is {found}; only files and block devices can be protected")]
     NoFile { path: PathBuf, found: &'static str },
+    #[error("the disk image {path} cannot be used as qcow2: {source}")]
+    Format { path: PathBuf, source: io::Error },
     #[error("the disk image {path} has {found} bytes, and the machine's disk has {expected}")]
     Size { path: PathBuf, found: u64, expected: u64 },
     #[error(
@@ -51,7 +52,11 @@ impl ImageError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Io { .. } => "see that it is there, that there is room, and that this user may read and write it",
-            Self::NoFile { .. } => "convert it: `qemu-img convert -O raw SOURCE IMAGE`",
+            Self::NoFile { .. } => "name the image itself, or the device",
+            Self::Format { .. } => {
+                "`qemu-img check -r all IMAGE` mends one that was left open; one with a backing file becomes one \
+                 without: `qemu-img convert -O qcow2 SOURCE IMAGE`"
+            }
             Self::Size { .. } => "move the file away if it belongs to another machine: a new one is made and copied",
             Self::NoRoom { .. } => "free some, or name another folder as `disks` in host.toml",
             Self::InUse { .. } => "end the other program first; `fuser IMAGE` names it",
@@ -59,27 +64,73 @@ impl ImageError {
     }
 }
 
+/// Where the image of a disk is, and how it holds the disk's bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImageFile {
+    pub path: PathBuf,
+    #[serde(default)]
+    pub format: Format,
+}
+
+impl ImageFile {
+    /// A raw image.
+    pub fn raw(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), format: Format::Raw }
+    }
+}
+
 /// An image that is this process's alone while it is open.
 #[derive(Debug)]
 pub struct Image {
-    file: File,
+    medium: Medium,
     path: PathBuf,
     bytes: u64,
 }
 
 impl Image {
-    /// Open an image of so many bytes.
-    pub fn open(path: &Path, bytes: u64) -> Result<Self, ImageError> {
-        Self::with_options(path, bytes, OpenOptions::new().read(true).write(true))
+    /// Open the image of a disk of so many bytes.
+    pub fn open(ImageFile { path, format }: &ImageFile, bytes: u64) -> Result<Self, ImageError> {
+        let failed = |what| move |source| ImageError::Io { path: path.into(), what, source };
+        let kind = std::fs::metadata(path).map_err(failed("read"))?.file_type();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        if kind.is_block_device() {
+            // Nobody has mounted it, and nobody will.
+            options.custom_flags(libc::O_EXCL);
+        } else if !kind.is_file() {
+            // Before it is opened: a pipe would be waited for.
+            let found = if kind.is_dir() { "a folder" } else { "a pipe, a socket or another kind of device" };
+            return Err(ImageError::NoFile { path: path.into(), found });
+        }
+        let in_use = || ImageError::InUse { path: path.into() };
+        let file = options.open(path).map_err(|error| match error.kind() {
+            ErrorKind::ResourceBusy => in_use(),
+            _ => failed("opened")(error),
+        })?;
+        let lock =
+            libc::flock { l_type: F_WRLCK, l_whence: SEEK_SET, l_start: LOCKED_FROM, l_len: LOCKED_BYTES, l_pid: 0 };
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&lock)) {
+            Ok(_) => {}
+            Err(nix::Error::EAGAIN | nix::Error::EACCES) => return Err(in_use()),
+            Err(errno) => return Err(failed("locked")(errno.into())),
+        }
+        let medium = Medium::open(file, *format).map_err(|source| ImageError::Format { path: path.into(), source })?;
+        let found = medium.bytes().map_err(failed("read"))?;
+        if found != bytes {
+            return Err(ImageError::Size { path: path.into(), found, expected: bytes });
+        }
+        Ok(Self { medium, path: path.into(), bytes })
     }
 
-    /// The same; where there is none, make one that is all zeros and takes no room yet. There must be room for all of
-    /// it.
-    pub fn open_or_make(path: &Path, bytes: u64) -> Result<Self, ImageError> {
+    /// The same; where there is none, make a raw one that is all zeros and takes no room yet. There must be room for
+    /// all of it.
+    pub fn open_or_make(file: &ImageFile, bytes: u64) -> Result<Self, ImageError> {
+        let path = &file.path;
         let failed = |what, source| ImageError::Io { path: path.into(), what, source };
         // A link whose target is gone is somebody's mistake: nothing is made at its other end.
         if path.is_symlink() || path.exists() {
-            let image = Self::open(path, bytes)?;
+            let image = Self::open(file, bytes)?;
             image.check_room()?;
             return Ok(image);
         }
@@ -88,46 +139,32 @@ impl Image {
             made.map_err(|error| failed("made", error))?;
         }
         // What a guest keeps on its disk is nobody else's business.
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        let file = file.map_err(|error| failed("made", error))?;
-        file.set_len(bytes).map_err(|error| failed("made", error))?;
-        let image = Self::open(path, bytes)?;
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let made = made.map_err(|error| failed("made", error))?;
+        made.set_len(bytes).map_err(|error| failed("made", error))?;
+        let image = Self::open(&ImageFile::raw(path), bytes)?;
         image.check_room().inspect_err(|_| drop(std::fs::remove_file(path)))?;
         Ok(image)
     }
 
-    /// See that the file system could take all that is still a hole.
-    fn check_room(&self) -> Result<(), ImageError> {
-        let failed = |source| ImageError::Io { path: self.path.clone(), what: "read", source };
-        let room = fstatvfs(&self.file).map_err(|errno| failed(errno.into()))?;
-        let metadata = self.file.metadata().map_err(failed)?;
-        let needed = self.bytes.saturating_sub(metadata.blocks() * STAT_BLOCK_BYTES);
-        let available = room.f_bavail.saturating_mul(room.f_frsize);
-        if needed <= available {
-            return Ok(());
+    /// See that [`Image::open_or_make`] would succeed; nothing is made.
+    pub fn check(file: &ImageFile, bytes: u64) -> Result<(), ImageError> {
+        let path = &file.path;
+        if path.is_symlink() || path.exists() {
+            return Self::open(file, bytes)?.check_room();
         }
-        Err(ImageError::NoRoom { path: self.path.clone(), needed, available })
+        let failed = |source| ImageError::Io { path: path.into(), what: "made", source };
+        let folder = path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));
+        let room = statvfs(folder).map_err(|errno| failed(errno.into()))?;
+        enough(&room, bytes, path)
     }
 
-    fn with_options(path: &Path, bytes: u64, options: &OpenOptions) -> Result<Self, ImageError> {
-        let failed = |what| move |source| ImageError::Io { path: path.into(), what, source };
-        let metadata = std::fs::metadata(path).map_err(failed("read"))?;
-        // Before it is opened: a pipe would be waited for.
-        if !metadata.is_file() {
-            let found = if metadata.is_dir() { "a folder" } else { "no file but a device, a pipe or a socket" };
-            return Err(ImageError::NoFile { path: path.into(), found });
-        }
-        let file = options.open(path).map_err(failed("opened"))?;
-        if metadata.len() != bytes {
-            return Err(ImageError::Size { path: path.into(), found: metadata.len(), expected: bytes });
-        }
-        let lock =
-            libc::flock { l_type: F_WRLCK, l_whence: SEEK_SET, l_start: LOCKED_FROM, l_len: LOCKED_BYTES, l_pid: 0 };
-        match fcntl(&file, FcntlArg::F_OFD_SETLK(&lock)) {
-            Ok(_) => Ok(Self { file, path: path.into(), bytes }),
-            Err(nix::Error::EAGAIN | nix::Error::EACCES) => Err(ImageError::InUse { path: path.into() }),
-            Err(errno) => Err(failed("locked")(errno.into())),
-        }
+    /// See that the file system could take all that has no room yet.
+    fn check_room(&self) -> Result<(), ImageError> {
+        let failed = |source| ImageError::Io { path: self.path.clone(), what: "read", source };
+        let needed = self.medium.may_grow_by(self.bytes).map_err(failed)?;
+        let room = fstatvfs(self.medium.file()).map_err(|errno| failed(errno.into()))?;
+        enough(&room, needed, &self.path)
     }
 
     pub fn path(&self) -> &Path {
@@ -140,36 +177,12 @@ impl Image {
     }
 
     pub fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(into, offset)
-    }
-
-    pub fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(data, offset)
-    }
-
-    /// Have zeros in a range, which takes no room then where the file system knows holes.
-    pub fn zero(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        match fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes) {
-            Ok(()) => Ok(()),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.write_zeros(offset, bytes),
-            Err(errno) => Err(errno.into()),
-        }
-    }
-
-    fn write_zeros(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        let end = offset + bytes;
-        let mut at = offset;
-        while at < end {
-            let part = &ZERO_BLOCK[..usize::try_from((end - at).min(BLOCK_BYTES)).unwrap_or(ZERO_BLOCK.len())];
-            self.write_at(part, at)?;
-            at += part.len() as u64;
-        }
-        Ok(())
+        self.medium.read_at(into, offset)
     }
 
     /// Wait until all that was written is on the medium.
     pub fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.medium.sync()
     }
 
     /// Write what an epoch, or a part of the first copy, has of this disk.
@@ -178,9 +191,9 @@ impl Image {
             return Err(io::Error::new(ErrorKind::InvalidInput, "a write goes beyond the end of the disk"));
         }
         match &write.content {
-            Content::Data(data) => self.write_at(data, write.offset),
+            Content::Data(data) => self.medium.write_at(data, write.offset),
             Content::Zeroes(0) => Ok(()),
-            Content::Zeroes(bytes) => self.zero(write.offset, *bytes),
+            Content::Zeroes(bytes) => self.medium.zero(write.offset, *bytes),
         }
     }
 
@@ -203,7 +216,7 @@ impl Image {
         self.read_at(into, begin)
     }
 
-    /// The digests of some blocks, one after the other. Holes of the file are not read.
+    /// The digests of some blocks, one after the other. What has no room yet is not read.
     pub fn digests(&self, first: u64, count: u64) -> io::Result<Vec<BlockDigest>> {
         let mut content = Vec::new();
         let mut data_from = None;
@@ -211,7 +224,7 @@ impl Image {
         for block in first..first + count {
             let (begin, length) = self.range(block);
             if data_from.is_none_or(|from| from < begin) {
-                data_from = Some(self.data_from(begin)?);
+                data_from = Some(self.medium.data_from(begin, self.bytes)?);
             }
             let is_hole = data_from.is_some_and(|from| from >= begin + length as u64);
             digests.push(if is_hole {
@@ -223,27 +236,26 @@ impl Image {
         }
         Ok(digests)
     }
+}
 
-    /// Where the first byte is from here on that is not in a hole.
-    fn data_from(&self, offset: u64) -> io::Result<u64> {
-        match seek(&self.file, SeekFrom::Data(offset)) {
-            Ok(from) => Ok(from),
-            Err(Errno::NXIO) => Ok(self.bytes),
-            // Then it is all read.
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(offset),
-            Err(errno) => Err(errno.into()),
-        }
+fn enough(room: &StatVfs, needed: u64, path: &Path) -> Result<(), ImageError> {
+    let available = room.f_bavail.saturating_mul(room.f_frsize);
+    if needed <= available {
+        return Ok(());
     }
+    Err(ImageError::NoRoom { path: path.to_owned(), needed, available })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     const LENGTH: u64 = 3 * BLOCK_BYTES + 1024;
 
     fn image(folder: &tempfile::TempDir) -> Image {
-        Image::open_or_make(&folder.path().join("new/disk.raw"), LENGTH).unwrap()
+        Image::open_or_make(&ImageFile::raw(folder.path().join("new/disk.raw")), LENGTH).unwrap()
     }
 
     #[test]
@@ -265,8 +277,11 @@ mod tests {
     fn an_image_that_has_no_room_is_not_made() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("huge.raw");
-        let refused = Image::open_or_make(&path, 1 << 43).unwrap_err();
-        assert!(matches!(refused, ImageError::NoRoom { needed, .. } if needed == 1 << 43), "{refused}");
+        let file = ImageFile::raw(&path);
+        for refused in [Image::check(&file, 1 << 43).unwrap_err(), Image::open_or_make(&file, 1 << 43).unwrap_err()] {
+            assert!(matches!(refused, ImageError::NoRoom { needed, .. } if needed == 1 << 43), "{refused}");
+        }
+        Image::check(&file, LENGTH).unwrap();
         assert!(!path.exists());
     }
 
@@ -293,24 +308,27 @@ mod tests {
     fn an_image_is_one_members_alone() {
         let folder = tempfile::tempdir().unwrap();
         let first = image(&folder);
-        let second = Image::open(first.path(), LENGTH).unwrap_err();
+        let file = ImageFile::raw(first.path());
+        let second = Image::open(&file, LENGTH).unwrap_err();
         assert!(matches!(second, ImageError::InUse { .. }), "{second}");
-        let path = first.path().to_owned();
         drop(first);
-        Image::open(&path, LENGTH).unwrap();
+        Image::open(&file, LENGTH).unwrap();
     }
 
     #[test]
     fn what_is_no_image_of_that_size_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let path = image(&folder).path().to_owned();
-        let other = Image::open_or_make(&path, LENGTH + 512).unwrap_err();
+        let file = ImageFile::raw(image(&folder).path());
+        let other = Image::open_or_make(&file, LENGTH + 512).unwrap_err();
         assert!(matches!(other, ImageError::Size { found: LENGTH, .. }), "{other}");
-        assert!(matches!(Image::open(folder.path(), LENGTH), Err(ImageError::NoFile { .. })));
-        assert!(matches!(Image::open(Path::new("/dev/null"), LENGTH), Err(ImageError::NoFile { .. })));
+        for no_image in [folder.path(), Path::new("/dev/null")] {
+            assert!(matches!(Image::open(&ImageFile::raw(no_image), LENGTH), Err(ImageError::NoFile { .. })));
+        }
+        let unformatted = Image::open(&ImageFile { format: Format::Qcow2, ..file }, LENGTH).unwrap_err();
+        assert!(matches!(unformatted, ImageError::Format { .. }), "{unformatted}");
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(folder.path().join("gone"), &link).unwrap();
-        assert!(matches!(Image::open_or_make(&link, LENGTH), Err(ImageError::Io { .. })));
+        assert!(matches!(Image::open_or_make(&ImageFile::raw(link), LENGTH), Err(ImageError::Io { .. })));
         assert!(!folder.path().join("gone").exists(), "nothing is made where a link leads");
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::companion::beside;
 use crate::image::Image;
 use crate::write::{Content, Write};
 
@@ -34,10 +35,7 @@ pub struct Journal {
 impl Journal {
     /// Where the journal of a machine is whose first disk has this image.
     pub fn path_of(image: &Path) -> PathBuf {
-        let image = image.canonicalize().unwrap_or_else(|_| image.to_owned());
-        let mut path = image.into_os_string();
-        path.push(".journal");
-        path.into()
+        beside(image, ".journal")
     }
 
     /// Begin an empty one; what was in it must have been replayed.
@@ -180,6 +178,7 @@ fn decode(mut payload: &[u8]) -> Option<Vec<Write>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::ImageFile;
 
     fn data(offset: u64, byte: u8) -> Write {
         Write { disk: 0, offset, content: Content::Data(vec![byte; 600]) }
@@ -197,7 +196,8 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
-            let image = Arc::new(Image::open_or_make(&folder.path().join("disk.raw"), 1 << 20).unwrap());
+            let image =
+                Arc::new(Image::open_or_make(&ImageFile::raw(folder.path().join("disk.raw")), 1 << 20).unwrap());
             Self { folder, image }
         }
 

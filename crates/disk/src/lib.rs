@@ -19,10 +19,12 @@
 //! [`Currency`] notes beside each image up to which term it is current: an image that was left behind is not
 //! booted by mistake.
 
+mod companion;
 mod copying;
 mod currency;
 mod image;
 mod journal;
+mod medium;
 mod nbd;
 mod recorder;
 mod server;
@@ -30,8 +32,9 @@ mod write;
 
 pub use copying::{BLOCK_BYTES, BlockDigest, Blocks, WINDOW_BLOCKS};
 pub use currency::{Currency, CurrencyError};
-pub use image::{Image, ImageError};
+pub use image::{Image, ImageError, ImageFile};
 pub use journal::Journal;
+pub use medium::Format;
 pub use recorder::{Flush, Recorder};
 pub use server::{Disk, ServeError};
 pub use write::{Content, Write};

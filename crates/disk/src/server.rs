@@ -223,6 +223,7 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
+    use crate::image::ImageFile;
     use crate::recorder::Flush;
 
     const LENGTH: u64 = 1 << 20;
@@ -299,7 +300,7 @@ mod tests {
 
     fn served() -> (tempfile::TempDir, Disk, Recorder, Client) {
         let folder = tempfile::tempdir().unwrap();
-        let image = Arc::new(Image::open_or_make(&folder.path().join("disk.raw"), LENGTH).unwrap());
+        let image = Arc::new(Image::open_or_make(&ImageFile::raw(folder.path().join("disk.raw")), LENGTH).unwrap());
         let recorder = Recorder::default();
         let (disk, socket) = Disk::serve("root", 3, image, &recorder).unwrap();
         (folder, disk, recorder, Client::new(socket))

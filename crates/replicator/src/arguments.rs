@@ -32,6 +32,12 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         spec: PathBuf,
     },
+    /// Tell as JSON what would keep a machine from being started here and protected; nothing is started
+    Check {
+        /// The specification of the machine
+        #[arg(long, value_name = "FILE")]
+        spec: PathBuf,
+    },
     /// Receive machines from other hosts, with one standby process for each
     Host {
         /// The configuration of this host, as `stealtime protect host` writes it

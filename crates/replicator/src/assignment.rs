@@ -3,6 +3,8 @@
 //! The rest is the receiving host's own (`HostConfig::spec_of`): which QEMU runs, in which folder, with which
 //! TAP, register and identity, and which files machines may boot from. A peer has no word for any of it.
 
+use std::num::NonZeroU64;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stealtime_capture::{DeviceStateKind, MachineSpec, TrackerKind};
@@ -29,6 +31,8 @@ pub struct Assignment {
     pub(crate) device_state: DeviceStateKind,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) flush: Flush,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) disk_copy_bytes_per_s: Option<NonZeroU64>,
     pub(crate) timing: Timing,
     pub(crate) longest_first_pause_ns: u64,
     #[serde(default = "default_longest_hold_ns")]
@@ -61,6 +65,7 @@ impl Assignment {
             tracker: spec.tracker,
             device_state: spec.device_state,
             flush: spec.flush,
+            disk_copy_bytes_per_s: spec.disk_copy_bytes_per_s,
             timing: spec.timing,
             longest_first_pause_ns: spec.longest_first_pause_ns,
             longest_hold_ns: spec.longest_hold_ns,
@@ -80,7 +85,7 @@ pub fn leave_out_what_is_unknown(assignment: &mut serde_json::Value, version: Pr
     if version < ProtocolVersion::NEWEST
         && let Some(keys) = assignment.as_object_mut()
     {
-        for key in ["longest_hold_ns", "copy_order", "min_interval_ns"] {
+        for key in ["longest_hold_ns", "copy_order", "min_interval_ns", "disk_copy_bytes_per_s"] {
             keys.remove(key);
         }
     }
@@ -110,7 +115,9 @@ mod tests {
 
     #[test]
     fn a_host_of_the_version_before_hears_only_what_it_knows() {
-        let whole = json!({"mode": "net", "longest_hold_ns": 1, "copy_order": 2, "min_interval_ns": 3});
+        let whole = json!({
+            "mode": "net", "longest_hold_ns": 1, "copy_order": 2, "min_interval_ns": 3, "disk_copy_bytes_per_s": 4,
+        });
         let mut told = whole.clone();
         leave_out_what_is_unknown(&mut told, ProtocolVersion::NEWEST);
         assert_eq!(told, whole);

@@ -9,7 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use stealtime_capture::DiskSpec;
-use stealtime_disk::{Currency, CurrencyError, Disk, Flush, Image, ImageError, Journal, Recorder, ServeError, Write};
+use stealtime_disk::{
+    Currency, CurrencyError, Disk, Flush, Image, ImageError, ImageFile, Journal, Recorder, ServeError, Write,
+};
 use stealtime_succession::{Record, Register, RegisterError, Term};
 
 use crate::clock::now;
@@ -69,8 +71,10 @@ impl Disks {
         let open = if is_received { Image::open_or_make } else { Image::open };
         let mut disks = Vec::new();
         let mut sockets = Vec::new();
-        for (number, (DiskSpec { name, bytes }, path)) in (0..).zip(spec.machine.disks.iter().zip(&spec.disk_images)) {
-            let image = Arc::new(open(path, *bytes)?);
+        for (number, (DiskSpec { name, bytes, .. }, file)) in
+            (0..).zip(spec.machine.disks.iter().zip(&spec.disk_images))
+        {
+            let image = Arc::new(open(file, *bytes)?);
             let (disk, socket) = Disk::serve(name, number, image, &recorder)?;
             disks.push(disk);
             sockets.push(socket);
@@ -183,7 +187,7 @@ impl Notes {
         let (images, flush, told) = (spec.disk_images.clone(), spec.flush, Arc::clone(&fault));
         thread::Builder::new().name("disk-notes".to_owned()).spawn(move || {
             while let Ok(note) = to_note.recv() {
-                let noted = images.iter().map(|path| Currency::of(path)).try_for_each(|currency| {
+                let noted = images.iter().map(|ImageFile { path, .. }| Currency::of(path)).try_for_each(|currency| {
                     match to_note_of(note, flush) {
                         Note::Holds(term) => currency.hold(term.0),
                         Note::StandsBy(term) => currency.stand_by(term.0),
@@ -218,8 +222,8 @@ impl Notes {
 
 /// See that a machine may be booted from the images that are here. `force`: also from those that were left behind.
 pub async fn check(spec: &Spec, force: bool) -> Result<(), DisksError> {
-    for (DiskSpec { bytes, .. }, path) in spec.machine.disks.iter().zip(&spec.disk_images) {
-        Image::open(path, *bytes)?;
+    for (DiskSpec { bytes, .. }, file) in spec.machine.disks.iter().zip(&spec.disk_images) {
+        Image::open(file, *bytes)?;
     }
     if spec.disk_images.is_empty() {
         return Ok(());
@@ -228,14 +232,14 @@ pub async fn check(spec: &Spec, force: bool) -> Result<(), DisksError> {
     let read = move |mut register: Box<dyn Register>| register.read(&vm);
     let found = registers::once(&spec.register, read).await?;
     let newest = last_held(found.as_ref().map(|found| &found.record));
-    for path in &spec.disk_images {
+    for ImageFile { path, .. } in &spec.disk_images {
         Currency::of(path).check(newest.0, force)?;
     }
     Ok(())
 }
 
 /// The last term in which somebody had the machine: an orderly end is a term of its own.
-fn last_held(record: Option<&Record>) -> Term {
+pub fn last_held(record: Option<&Record>) -> Term {
     match record {
         None => Term(0),
         Some(record) if record.holder.is_none() => Term(record.term.0.saturating_sub(1)),

@@ -9,8 +9,8 @@ use std::time::Duration;
 use stealtime_capture::StagedPages;
 use stealtime_disk::Write;
 use stealtime_shipping::{
-    DiskDigests, EncodeError, EncodedFrame, EpochBegin, EpochToShip, LinkError, LinkSender, Message, PageEncoder,
-    encoded_bytes,
+    Comparison, DiskDigests, EncodeError, EncodedFrame, EpochBegin, EpochToShip, LinkError, LinkSender, Message,
+    PageEncoder, ProtocolVersion, encoded_bytes,
 };
 use stealtime_succession::{Epoch, Term};
 use tokio::sync::mpsc::UnboundedSender;
@@ -28,8 +28,9 @@ pub enum Parcel {
     Part { head: EpochBegin, pages: StagedPages, is_last: bool },
     /// What goes of the disks in advance, while the guest runs.
     Disk(DiskParcel),
-    /// The pages of an epoch, what was written of the disks, the state of its devices, and its figures so far.
-    Epoch { pages: StagedPages, disks: Vec<Write>, devices: Vec<u8>, row: Box<EpochRow> },
+    /// The pages of an epoch, what was written of the disks, the state of its devices, what else the standby is to
+    /// have then, and its figures so far.
+    Epoch { pages: StagedPages, disks: Vec<Write>, devices: Vec<u8>, comparison: Comparison, row: Box<EpochRow> },
 }
 
 /// What goes of the disks in advance.
@@ -95,12 +96,14 @@ impl Encoder {
                         self.tell(GuestEvent::ShippingFailed(wording::in_full(&error)));
                     }
                 }
-                Parcel::Epoch { pages: staged, disks, devices, row } => {
+                Parcel::Epoch { pages: staged, disks, devices, comparison, row } => {
                     let Some((sender, encoder)) = &mut link else {
                         self.give_back(staged);
                         continue;
                     };
-                    match Self::epoch(encoder, sender, (&staged, &disks, &devices), *row) {
+                    let shipped = Self::epoch(encoder, sender, (&staged, &disks, &devices), *row)
+                        .and_then(|shipped| Self::compare(sender, comparison).map(|()| shipped));
+                    match shipped {
                         Ok(shipped) => self.tell(shipped),
                         Err(error) => {
                             link = None;
@@ -155,6 +158,15 @@ impl Encoder {
         row.shipped_bytes = statistics.shipped_bytes;
         row.disk_bytes = statistics.disk_bytes;
         Ok(GuestEvent::EpochShipped { row, at: end })
+    }
+
+    /// Behind its epoch: what else the standby is to have then.
+    fn compare(sender: &LinkSender, comparison: Comparison) -> Result<(), SendError> {
+        if comparison.is_empty() || sender.version() < ProtocolVersion::NEWEST {
+            return Ok(());
+        }
+        let frame = Message::Comparison(comparison).encode().map_err(EncodeError::from)?;
+        Ok(sender.send_frame_blocking(frame)?)
     }
 
     /// What goes of a disk in advance.

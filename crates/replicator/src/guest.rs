@@ -237,6 +237,8 @@ pub enum CaptureError {
     Unwatched(#[source] io::Error),
     #[error("the disk image {image} cannot be read: {source}")]
     Disk { image: PathBuf, source: io::Error },
+    #[error("no thread can be started that reads the disks: {0}")]
+    Comparing(#[source] io::Error),
     #[error("nobody takes what was captured")]
     NobodyShips,
     #[error("the guest stands by itself, QEMU calls it `{status}`")]

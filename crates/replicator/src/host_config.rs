@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stealtime_capture::{MachineSpec, QemuUser};
+use stealtime_disk::{Format, ImageFile};
 use stealtime_shipping::{Endpoint, Identity};
 
 use crate::assignment::Assignment;
@@ -88,6 +89,7 @@ impl HostConfig {
             device_state: assignment.device_state,
             flush: assignment.flush,
             disk_images,
+            disk_copy_bytes_per_s: assignment.disk_copy_bytes_per_s,
             register: self.register.clone(),
             timing: assignment.timing,
             identity: self.identity.clone(),
@@ -107,14 +109,14 @@ impl HostConfig {
     }
 
     /// Where the images of a machine are here: what they are called follows from names that are checked before any of
-    /// them is opened.
-    fn disk_images(&self, machine: &MachineSpec) -> Result<Vec<PathBuf>, SpecError> {
+    /// them is opened. The ending of one that is there says how it holds the disk.
+    fn disk_images(&self, machine: &MachineSpec) -> Result<Vec<ImageFile>, SpecError> {
         if machine.disks.is_empty() {
             return Ok(Vec::new());
         }
         let none = || SpecError::Value(format!("{} has disks, and {} has no folder for any", machine.name, self.name));
         let folder = self.disks.as_ref().ok_or_else(none)?.join(&machine.name);
-        Ok(machine.disks.iter().map(|disk| folder.join(format!("{}.raw", disk.name))).collect())
+        machine.disks.iter().map(|disk| image_of(&folder, &disk.name)).collect()
     }
 
     /// Who comes over TCP is on another machine, where a socket file means nothing of this one: the member
@@ -127,6 +129,21 @@ impl HostConfig {
                 host.name, host.endpoint, self.name
             ))),
             _ => Ok(()),
+        }
+    }
+}
+
+/// The image of a disk in the folder of its machine; a raw one is made where there is none.
+fn image_of(folder: &Path, disk: &str) -> Result<ImageFile, SpecError> {
+    let image = |format: Format| ImageFile { path: folder.join(format!("{disk}.{}", format.name())), format };
+    let found: Vec<_> =
+        Format::ALL.into_iter().map(image).filter(|image| image.path.symlink_metadata().is_ok()).collect();
+    match &found[..] {
+        [] => Ok(image(Format::Raw)),
+        [one] => Ok(one.clone()),
+        [one, other, ..] => {
+            let [one, other] = [one, other].map(|image| image.path.display());
+            Err(SpecError::Value(format!("{one} and {other} are both images of one disk: move one away")))
         }
     }
 }

@@ -88,6 +88,7 @@ impl Machine {
             in_flight_limit: spec.epochs_in_flight as u64,
             relay: Arc::clone(&relay),
             disks: Arc::clone(&disks),
+            disk_copy_bytes_per_s: spec.disk_copy_bytes_per_s,
             staging: StagingPool::start(spare, spec.epochs_in_flight, staged_pages)?,
             parcels,
             events: self.events.clone(),

@@ -14,6 +14,7 @@ mod arguments;
 mod assignment;
 mod calls;
 mod certificates;
+mod check;
 mod clock;
 mod control;
 mod disks;
@@ -35,6 +36,7 @@ mod leaving;
 mod machine;
 mod member_folder;
 mod metrics;
+mod offers;
 mod pacing;
 mod reception;
 mod recover;
@@ -90,6 +92,7 @@ fn run(command: Command) -> Result<ExitCode> {
             conduct(active(&spec, force, only_current_disks))
         }
         Command::Recover { spec } => conduct(recover(&spec)),
+        Command::Check { spec } => conduct(check(&spec)),
         Command::Host { config } => {
             host::run(&config)?;
             Ok(ExitCode::SUCCESS)
@@ -129,6 +132,12 @@ fn with_hint(error: DisksError) -> anyhow::Error {
 async fn recover(spec: &Path) -> Result<ExitCode> {
     let account = recover::account(&Spec::read(spec)?).await?;
     std::io::stdout().write_all(format!("{}\n", serde_json::to_string(&account)?).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn check(spec: &Path) -> Result<ExitCode> {
+    let checks = check::check(&Spec::read(spec)?).await;
+    std::io::stdout().write_all(format!("{}\n", serde_json::to_string(&checks)?).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

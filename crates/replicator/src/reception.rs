@@ -26,6 +26,7 @@ use tokio::time::timeout;
 
 use crate::clock::now;
 use crate::host_config::HostConfig;
+use crate::offers::consider;
 use crate::spec::SpecError;
 use crate::{member_folder, who_lives, wording};
 
@@ -173,7 +174,11 @@ async fn answer(config: &HostConfig, question: &Inquire) -> Told {
     let folder = config.folder.join(&question.vm);
     let is_over = is_ours && !member_folder::is_occupied(&folder);
     let living = if is_ours && !is_over && question.wants_living { who_lives::ask(&folder).await } else { None };
-    Told { term: question.term, is_over, living }
+    let verdict = match &question.offer {
+        Some(offer) => Some(consider(config.clone(), offer.clone(), question.host.clone()).await),
+        None => None,
+    };
+    Told { term: question.term, is_over, living, verdict }
 }
 
 /// Connections that are half way, the oldest first.

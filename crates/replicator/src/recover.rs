@@ -157,7 +157,7 @@ async fn look(spec: &Spec, term: Term, host: &str) -> Result<Found, String> {
     // Whichever member: a host looks into the folder of the machine. Also one of the protocol version before, which
     // cannot say who lives there.
     let (vm, member) = (spec.machine.name.clone(), MemberId::new(host, 0));
-    let question = Inquire { term, host: spec.host.clone(), vm, member, wants_living: true };
+    let question = Inquire { term, host: spec.host.clone(), vm, member, wants_living: true, offer: None };
     let answer = tokio::time::timeout(ANSWER_WITHIN, inquire(there, spec.identity.as_ref(), &question)).await;
     let told = answer.unwrap_or_else(|_| Err(format!("{host} gave no answer within {} s", ANSWER_WITHIN.as_secs())))?;
     Ok(if told.is_over { Found::Nobody } else { Found::Somebody(told.living) })

@@ -1,13 +1,14 @@
 //! What a member is told to do: the file that the control plane writes, and that travels to the standby.
 
 use std::fs;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stealtime_capture::{DeviceStateKind, MachineSpec, MachineSpecError, QemuUser, TrackerKind};
-use stealtime_disk::Flush;
+use stealtime_disk::{Flush, ImageFile};
 use stealtime_outputhold::BypassRule;
 use stealtime_shipping::{Endpoint, EndpointError, Identity};
 use stealtime_succession::{EtcdLogin, Mode, NameError, Timing, TimingError, check_host_name, check_vm_name};
@@ -141,7 +142,10 @@ pub struct Spec {
     pub flush: Flush,
     /// The images of the machine's disks here, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub disk_images: Vec<PathBuf>,
+    pub disk_images: Vec<ImageFile>,
+    /// How much of the disks is copied a second, at most, while the machine is not protected yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_copy_bytes_per_s: Option<NonZeroU64>,
     pub network: Network,
     pub register: RegisterSpec,
     /// How long to wait.
@@ -190,6 +194,11 @@ impl Spec {
     /// What members of all machines on this host share.
     pub fn host_folder(&self) -> &Path {
         self.folder.parent().unwrap_or(&self.folder)
+    }
+
+    /// The images of the machine's disks here, in their order.
+    pub fn disk_paths(&self) -> Vec<PathBuf> {
+        self.disk_images.iter().map(|image| image.path.clone()).collect()
     }
 
     /// Refuse what no member could work with; it may have come from another host.

@@ -12,7 +12,8 @@ use std::time::Duration;
 use stealtime_capture::{RamError, RamFile};
 use stealtime_disk::{BLOCK_BYTES, CurrencyError, Flush, Image, Journal, WINDOW_BLOCKS};
 use stealtime_shipping::{
-    DiskDigests, DiskWanted, EpochStager, Message, PAGE_BYTES, PageSource, StageError, StagedEpoch, StagerLimits,
+    Comparison, DiskDigests, DiskWanted, EpochStager, Message, PAGE_BYTES, PageSource, StageError, StagedEpoch,
+    StagerLimits, page_digest,
 };
 use stealtime_succession::{Epoch, Term};
 use tokio::sync::{mpsc, oneshot};
@@ -72,6 +73,9 @@ pub enum StagingError {
     Medium(#[source] io::Error),
     #[error("a disk cannot be compared: {0}")]
     Compare(#[source] io::Error),
+    /// Of what was committed.
+    #[error("the copy differs from the guest: {what} is another one after epoch {epoch}")]
+    Differs { what: String, epoch: u64 },
     #[error(transparent)]
     Trial(#[from] TrialError),
 }
@@ -123,6 +127,7 @@ impl Staging {
                 synced_at: now(),
                 stager,
                 devices: Vec::new(),
+                applied: (Term(0), Epoch(0)),
                 trials,
                 tell,
             };
@@ -156,6 +161,8 @@ struct Work<T> {
     synced_at: Duration,
     stager: EpochStager,
     devices: Vec<u8>,
+    /// The epoch that was written last.
+    applied: (Term, Epoch),
     trials: Trials,
     tell: T,
 }
@@ -166,6 +173,7 @@ impl<T: Fn(StagingEvent)> Work<T> {
             match piece {
                 Piece::Term(term) => self.stager.set_term(term),
                 Piece::Message(Message::DiskDigests(digests)) => self.compare(&digests)?,
+                Piece::Message(Message::Comparison(comparison)) => self.hold_against(&comparison)?,
                 Piece::Message(message) => {
                     faults::point("during-stage");
                     if let Some(epoch) = self.stager.accept(&message, &self.base)? {
@@ -222,8 +230,35 @@ impl<T: Fn(StagingEvent)> Work<T> {
             }
         }
         faults::point("after-apply");
+        self.applied = (epoch.term, epoch.epoch);
         self.stager.recycle(epoch);
         Ok(true)
+    }
+
+    /// See that what was compared there is the same here. A comparison of another epoch is of no use: it comes after
+    /// the one that it is of, or that was never whole.
+    fn hold_against(&self, comparison: &Comparison) -> Result<(), StagingError> {
+        if (comparison.term, comparison.epoch) != self.applied {
+            return Ok(());
+        }
+        let differs = |what: String| StagingError::Differs { what, epoch: comparison.epoch.0 };
+        let mut page = Vec::with_capacity(PAGE_BYTES);
+        for &(index, digest) in &comparison.pages {
+            page.clear();
+            self.base.0.copy_page_into(index, &mut page)?;
+            if page.as_slice().try_into().map(page_digest).ok() != Some(digest) {
+                return Err(differs(format!("page {index} of the memory")));
+            }
+        }
+        for &(disk, block, digest) in &comparison.blocks {
+            let image = self.disks.image(disk).filter(|image| block < image.blocks());
+            let image =
+                image.ok_or_else(|| differs(format!("the number of disks, or block {block} of disk {disk}")))?;
+            if image.digests(block, 1).map_err(StagingError::Compare)? != [digest] {
+                return Err(differs(format!("block {block} of {} (64 KiB each)", image.path().display())));
+            }
+        }
+        Ok(())
     }
 
     /// Have the images on their media, and nothing more in the journal; where none is kept, nothing waits for that.

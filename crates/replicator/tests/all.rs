@@ -11,6 +11,7 @@ mod hanging_register;
 mod host_daemon;
 mod hostile_hellos;
 mod leaving;
+mod offers;
 mod recover;
 mod standby_metrics;
 mod strangers;

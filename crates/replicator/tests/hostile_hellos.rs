@@ -144,7 +144,7 @@ fn who_speaks_for_a_host_shows_its_certificate() {
     let refusal = daemon.ask(other, Some(&theirs)).to_string();
     assert!(refusal.contains("the certificate that c shows is not for c"), "{refusal}");
     let (host, member) = ("c".to_owned(), MemberId::new("b", 7));
-    let question = Inquire { term: Term(4), host, vm: daemon.vm.clone(), member, wants_living: true };
+    let question = Inquire { term: Term(4), host, vm: daemon.vm.clone(), member, wants_living: true, offer: None };
     match send(&daemon.endpoint, &Message::Inquire(question), Some(&theirs)) {
         Ok(Message::Refuse { refusal, .. }) => {
             assert!(refusal.to_string().contains("the certificate that c shows is not for c"), "{refusal}");
@@ -180,7 +180,7 @@ fn a_host_says_whether_a_member_of_its_own_has_ended() {
     let daemon = Daemon::start(None);
     let is_over = |vm: &str, member: MemberId| {
         let (host, vm) = ("a".to_owned(), vm.to_owned());
-        let question = Inquire { term: Term(4), host, vm, member, wants_living: false };
+        let question = Inquire { term: Term(4), host, vm, member, wants_living: false, offer: None };
         match send(&daemon.endpoint, &Message::Inquire(question), None) {
             Ok(Message::Told(told)) => told.is_over,
             other => panic!("no answer: {other:?}\n{}", daemon.log()),

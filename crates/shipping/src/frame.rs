@@ -64,10 +64,11 @@ pub enum FrameKind {
     DiskWrites = 20,
     DiskDigests = 21,
     DiskWanted = 22,
+    Comparison = 23,
 }
 
 impl FrameKind {
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 23] = [
         Self::Hello,
         Self::Welcome,
         Self::Refuse,
@@ -90,6 +91,7 @@ impl FrameKind {
         Self::DiskWrites,
         Self::DiskDigests,
         Self::DiskWanted,
+        Self::Comparison,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, FrameError> {

@@ -61,6 +61,18 @@ pub struct Hello {
     pub specification: serde_json::Value,
 }
 
+/// A machine that a host is only asked about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offer {
+    /// What QEMU says of its version where the machine is to run.
+    pub qemu_version: String,
+    /// As in a [`Hello`].
+    pub firmware: Option<Image>,
+    /// As in a [`Hello`].
+    pub specification: serde_json::Value,
+}
+
 /// What a machine needs of a host, as it stands in the specification of a [`Hello`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
@@ -155,8 +167,35 @@ pub fn judge(hello: &Hello, wanted: &Wanted, facts: &LocalFacts) -> Result<Welco
         return Err(Refusal::SameHost { host, vm });
     }
     compare_registers(hello, &vm, facts)?;
-    if !may_load_state_of(&facts.qemu_version, &hello.qemu_version) {
-        let (theirs, ours) = (hello.qemu_version.clone(), facts.qemu_version.clone());
+    let their = Programs { host: &hello.host, qemu_version: &hello.qemu_version, firmware: hello.firmware.as_ref() };
+    compare_machines(&their, wanted, facts)?;
+    if let Some(ours) = &facts.ram_blocks {
+        compare_ram_blocks(hello, ours, &host)?;
+    }
+    let (member, qemu_version) = (facts.member.clone(), Some(facts.qemu_version.clone()));
+    Ok(Welcome { term: hello.term, host, member, delta: hello.wants_delta && facts.delta, qemu_version })
+}
+
+/// The part of [`judge`] that can be said before the machine runs anywhere.
+///
+/// # Errors
+/// The first difference.
+pub fn judge_offer(offer: &Offer, their_host: &str, wanted: &Wanted, facts: &LocalFacts) -> Result<(), Refusal> {
+    let their = Programs { host: their_host, qemu_version: &offer.qemu_version, firmware: offer.firmware.as_ref() };
+    compare_machines(&their, wanted, facts)
+}
+
+/// What a machine runs with on the host that it comes from.
+struct Programs<'a> {
+    host: &'a str,
+    qemu_version: &'a str,
+    firmware: Option<&'a Image>,
+}
+
+fn compare_machines(their: &Programs<'_>, wanted: &Wanted, facts: &LocalFacts) -> Result<(), Refusal> {
+    let (host, vm, their_host) = (facts.host.clone(), wanted.vm.clone(), their.host.to_owned());
+    if !may_load_state_of(&facts.qemu_version, their.qemu_version) {
+        let (theirs, ours) = (their.qemu_version.to_owned(), facts.qemu_version.clone());
         return Err(Refusal::QemuVersion { host, their_host, theirs, ours });
     }
     if !facts.machines.contains(&wanted.machine) {
@@ -172,7 +211,7 @@ pub fn judge(hello: &Hello, wanted: &Wanted, facts: &LocalFacts) -> Result<Welco
         let (needed_bytes, available_bytes) = (needed_bytes(wanted), facts.available_bytes);
         return Err(Refusal::Memory { host, vm, needed_bytes, available_bytes });
     }
-    for Image { path, sha256 } in wanted.images.iter().chain(&hello.firmware) {
+    for Image { path, sha256 } in wanted.images.iter().chain(their.firmware) {
         let Some(ours) = facts.images.get(path) else {
             return Err(Refusal::ImageMissing { host, path: path.clone() });
         };
@@ -182,11 +221,7 @@ pub fn judge(hello: &Hello, wanted: &Wanted, facts: &LocalFacts) -> Result<Welco
             return Err(Refusal::ImageDiffers { host, their_host, path, theirs });
         }
     }
-    if let Some(ours) = &facts.ram_blocks {
-        compare_ram_blocks(hello, ours, &host)?;
-    }
-    let (member, qemu_version) = (facts.member.clone(), Some(facts.qemu_version.clone()));
-    Ok(Welcome { term: hello.term, host, member, delta: hello.wants_delta && facts.delta, qemu_version })
+    Ok(())
 }
 
 /// Whether a QEMU may be tried on the state of another one: of the same release, as a distribution's updates within a

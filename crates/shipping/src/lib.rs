@@ -9,6 +9,7 @@
 //!
 //! All but [`transport`] is synchronous and does no input or output.
 
+mod comparison;
 mod disks;
 pub mod frame;
 pub mod hello;
@@ -19,12 +20,15 @@ pub mod refusal;
 pub mod transport;
 pub mod version;
 
+pub use comparison::{Comparison, ComparisonError, page_digest};
 pub use disks::{DiskDigests, DiskPieceError, encoded_bytes};
 pub use frame::{EncodedFrame, FrameDecoder, FrameError};
-pub use hello::{Hello, Image, LocalFacts, RamBlock, RegisterLook, Wanted, Welcome, judge, needed_bytes};
+pub use hello::{
+    Hello, Image, LocalFacts, Offer, RamBlock, RegisterLook, Wanted, Welcome, judge, judge_offer, needed_bytes,
+};
 pub use message::{
     Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, DiskPiece, DiskWanted, EpochBegin, EpochEnd, Heartbeat,
-    Inquire, Leaving, Living, Message, MessageError, PageBatch, Protected, Resign, Told,
+    Inquire, Leaving, Living, Message, MessageError, PageBatch, Protected, Resign, Told, Verdict,
 };
 pub use page::PAGE_BYTES;
 pub use pages::{

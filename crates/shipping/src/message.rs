@@ -7,9 +7,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use stealtime_succession::{Epoch, MemberId, Term};
 
+use crate::comparison::{Comparison, read_comparison, write_comparison};
 use crate::disks::{DiskDigests, read_digests, write_digests};
 use crate::frame::{EncodedFrame, Frame, FrameError, FrameKind};
-use crate::hello::{Hello, Welcome};
+use crate::hello::{Hello, Offer, Welcome};
 use crate::refusal::Refusal;
 use crate::version::ProtocolVersion;
 
@@ -47,6 +48,8 @@ pub enum Message {
     DiskDigests(DiskDigests),
     /// Standby to active: these do.
     DiskWanted(DiskWanted),
+    /// Active to standby, after an epoch: what some pages and blocks hold then. Not known in version 5.
+    Comparison(Comparison),
     /// Active to standby: what the guest goes by on the network, for the announcement after a failover.
     Addresses(Addresses),
     /// Active to standby: the register names it.
@@ -83,6 +86,9 @@ pub struct Inquire {
     /// Whether the answer is to tell who lives in the machine's folder; a host of protocol version 5 does not.
     #[serde(default, skip_serializing_if = "is_false")]
     pub wants_living: bool,
+    /// A machine on which the answer is to tell whether the host would take it; one of protocol version 5 does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer: Option<Offer>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -106,6 +112,17 @@ pub struct Told {
     /// Who lives there, if that was asked and is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub living: Option<Living>,
+    /// Whether the host would take the machine, if that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+}
+
+/// Whether a host would take a machine, as far as that can be said before it comes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Verdict {
+    Takes,
+    Refuses(Refusal),
 }
 
 /// A member that lives on the host that was asked, in its own words.
@@ -315,6 +332,7 @@ impl Message {
             Self::DiskWrites(_) => FrameKind::DiskWrites,
             Self::DiskDigests(_) => FrameKind::DiskDigests,
             Self::DiskWanted(_) => FrameKind::DiskWanted,
+            Self::Comparison(_) => FrameKind::Comparison,
             Self::EpochEnd(_) => FrameKind::EpochEnd,
             Self::Acknowledge(_) => FrameKind::Acknowledge,
             Self::Addresses(_) => FrameKind::Addresses,
@@ -343,6 +361,7 @@ impl Message {
             Self::DiskWrites(piece) => piece.term,
             Self::DiskDigests(digests) => digests.term,
             Self::DiskWanted(wanted) => wanted.term,
+            Self::Comparison(comparison) => comparison.term,
             Self::EpochEnd(end) => end.term,
             Self::Acknowledge(acknowledge) => acknowledge.term,
             Self::Addresses(addresses) => addresses.term,
@@ -364,6 +383,7 @@ impl Message {
             Self::EpochEnd(end) => end.epoch,
             Self::Acknowledge(acknowledge) => acknowledge.epoch,
             Self::Resign(resign) => resign.last,
+            Self::Comparison(comparison) => comparison.epoch,
             Self::Hello(_)
             | Self::Welcome(_)
             | Self::Refuse { .. }
@@ -390,10 +410,10 @@ impl Message {
                 Cow::Owned(Self::Welcome(Welcome { qemu_version: None, ..welcome.clone() }))
             }
             Self::Inquire(inquire) if version < ProtocolVersion::NEWEST => {
-                Cow::Owned(Self::Inquire(Inquire { wants_living: false, ..inquire.clone() }))
+                Cow::Owned(Self::Inquire(Inquire { wants_living: false, offer: None, ..inquire.clone() }))
             }
             Self::Told(told) if version < ProtocolVersion::NEWEST => {
-                Cow::Owned(Self::Told(Told { living: None, ..told.clone() }))
+                Cow::Owned(Self::Told(Told { living: None, verdict: None, ..told.clone() }))
             }
             Self::Refuse { term, refusal } => {
                 Cow::Owned(Self::Refuse { term: *term, refusal: refusal.known_in(version) })
@@ -425,6 +445,7 @@ impl Message {
             Self::DiskWrites(piece) => &piece.content,
             Self::DiskDigests(digests) => &write_digests(digests),
             Self::DiskWanted(wanted) => &write(kind, wanted)?,
+            Self::Comparison(comparison) => &write_comparison(comparison),
             Self::Acknowledge(_)
             | Self::CopyHeld(_)
             | Self::Protected(_)
@@ -456,6 +477,10 @@ impl Message {
                     .map_err(|error| MessageError::Malformed { kind: frame.kind, reason: error.to_string() })?,
             ),
             FrameKind::DiskWanted => Self::DiskWanted(DiskWanted { term, ..read(&frame)? }),
+            FrameKind::Comparison => Self::Comparison(
+                read_comparison(term, epoch, &frame.payload)
+                    .map_err(|error| MessageError::Malformed { kind: frame.kind, reason: error.to_string() })?,
+            ),
             FrameKind::Leaving => Self::Leaving(Leaving { term, ..read(&frame)? }),
             FrameKind::Acknowledge
             | FrameKind::CopyHeld

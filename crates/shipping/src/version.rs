@@ -13,7 +13,8 @@
 /// |   | a machine has a longest hold and an order of copies |
 /// |   | [`Refusal::Leaving`](crate::Refusal::Leaving), [`Message::Leaving`](crate::Message::Leaving) |
 /// |   | a machine has disks ([`Message::DiskWrites`](crate::Message::DiskWrites)), or is refused |
-/// |   | [`Inquire`](crate::Inquire) asks who lives, and [`Told`](crate::Told) says it |
+/// |   | [`Message::Comparison`](crate::Message::Comparison) |
+/// |   | [`Inquire`](crate::Inquire) asks who lives, or on an offer, and [`Told`](crate::Told) says it |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProtocolVersion(u16);
 

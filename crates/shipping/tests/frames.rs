@@ -5,9 +5,10 @@ use proptest::prelude::*;
 use stealtime_disk::BlockDigest;
 use stealtime_shipping::frame::{FrameKind, HEADER_BYTES, PAYLOAD_LIMIT_BYTES};
 use stealtime_shipping::{
-    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, DiskDigests, DiskPiece, DiskWanted, EncodedFrame,
-    EpochBegin, EpochEnd, FrameDecoder, FrameError, Heartbeat, Hello, Image, Inquire, Leaving, Living, Message,
-    MessageError, PageBatch, Protected, ProtocolVersion, RamBlock, Refusal, Resign, Told, Welcome,
+    Acknowledge, Addresses, Comparison, Confirmed, CopyHeld, DevicePiece, DiskDigests, DiskPiece, DiskWanted,
+    EncodedFrame, EpochBegin, EpochEnd, FrameDecoder, FrameError, Heartbeat, Hello, Image, Inquire, Leaving, Living,
+    Message, MessageError, Offer, PageBatch, Protected, ProtocolVersion, RamBlock, Refusal, Resign, Told, Verdict,
+    Welcome,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
 
@@ -63,6 +64,12 @@ fn messages() -> impl Strategy<Value = Message> {
         ),
         (numbers(), any::<u8>(), vec(any::<u64>(), 0..4))
             .prop_map(|((term, _), disk, blocks)| Message::DiskWanted(DiskWanted { term, disk, blocks })),
+        (numbers(), vec(any::<(u64, u64)>(), 0..4), vec(any::<(u8, u64, [u8; 16])>(), 0..4)).prop_map(
+            |((term, epoch), pages, blocks)| {
+                let blocks = blocks.into_iter().map(|(disk, block, digest)| (disk, block, BlockDigest(digest)));
+                Message::Comparison(Comparison { term, epoch, pages, blocks: blocks.collect() })
+            }
+        ),
         (numbers(), any::<u64>()).prop_map(|((term, epoch), digest)| Message::EpochEnd(EpochEnd {
             term,
             epoch,
@@ -79,11 +86,16 @@ fn messages() -> impl Strategy<Value = Message> {
         (numbers(), any::<Option<String>>())
             .prop_map(|((term, _), port_fault)| { Message::Confirmed(Confirmed { term, port_fault }) }),
         (numbers(), ".{0,40}", any::<bool>()).prop_map(|((term, _), vm, wants_living)| {
-            Message::Inquire(Inquire { term, host: "a".to_owned(), vm, member: MemberId::new("b", 7), wants_living })
+            let (host, member) = ("a".to_owned(), MemberId::new("b", 7));
+            let offer =
+                Offer { qemu_version: vm.clone(), firmware: None, specification: serde_json::json!({"memory": 7}) };
+            Message::Inquire(Inquire { term, host, vm, member, wants_living, offer: (!wants_living).then_some(offer) })
         }),
         (numbers(), any::<bool>()).prop_map(|((term, known), is_over)| {
             let living = Living { member: MemberId::new("b", 9), term: Term(known.0), role: "standby".to_owned() };
-            Message::Told(Told { term, is_over, living: (!is_over).then_some(living) })
+            let refusal = Refusal::Leaving { host: "b".to_owned() };
+            let verdict = if is_over { Verdict::Takes } else { Verdict::Refuses(refusal) };
+            Message::Told(Told { term, is_over, living: (!is_over).then_some(living), verdict: Some(verdict) })
         }),
         (numbers(), any::<bool>()).prop_map(|((term, _), is_leaving)| Message::Leaving(Leaving { term, is_leaving })),
         numbers().prop_map(|(term, last)| Message::Resign(Resign { term, last })),

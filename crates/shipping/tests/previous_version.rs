@@ -11,8 +11,8 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde_json::json;
 use stealtime_shipping::{
     AcceptedStream, Acknowledge, Addresses, Confirmed, CopyHeld, Endpoint, EpochBegin, EpochEnd, FrameDecoder,
-    Heartbeat, Hello, Identity, Image, Inquire, LinkError, Living, Message, Protected, ProtocolVersion, RamBlock,
-    Refusal, Resign, Told, Welcome, accept, connect,
+    Heartbeat, Hello, Identity, Image, Inquire, LinkError, Living, Message, Offer, Protected, ProtocolVersion,
+    RamBlock, Refusal, Resign, Told, Verdict, Welcome, accept, connect,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -79,11 +79,17 @@ fn messages() -> Vec<(&'static str, Message)> {
                 vm: "pbx".to_owned(),
                 member: member.clone(),
                 wants_living: true,
+                offer: Some(Offer { qemu_version: "7.2.22".to_owned(), firmware: None, specification: json!({}) }),
             }),
         ),
         (
             "told",
-            Message::Told(Told { term, is_over: true, living: Some(Living { member, term, role: String::new() }) }),
+            Message::Told(Told {
+                term,
+                is_over: true,
+                living: Some(Living { member, term, role: String::new() }),
+                verdict: Some(Verdict::Takes),
+            }),
         ),
         ("heartbeat", Message::Heartbeat(Heartbeat { term, sent_ns: 5, echo_ns: Some(4) })),
         (

@@ -9,7 +9,18 @@ import typer
 
 from stealtime.cli import commands, protect_hosts
 from stealtime.cli.parameters import AsJson, duration_of
+from stealtime.cli.protect_doctor import doctor
 from stealtime.cli.protect_hosts import MinInterval, Mode
+from stealtime.cli.protect_machine import (
+    Bridge,
+    Destinations,
+    From,
+    FromLibvirt,
+    HostName,
+    MachineFile,
+    Source,
+    read_machine,
+)
 from stealtime.cli.protect_plan import plan
 from stealtime.cli.protect_recover import recover
 from stealtime.cli.protect_upgrade import upgrade
@@ -22,27 +33,6 @@ if TYPE_CHECKING:
     from stealtime.protect.vm_file import VmFile
 
 Machine = Annotated[str, typer.Argument(metavar="VM", help="The machine's name.", show_default=False)]
-MachineFile = Annotated[
-    Path, typer.Argument(metavar="VM.toml", help="Describes the machine and its protection.", show_default=False)
-]
-FromLibvirt = Annotated[
-    bool,
-    typer.Option(
-        "--from-libvirt", help="The file is no VM.toml but a domain of libvirt, as `virsh dumpxml` prints it."
-    ),
-]
-HostName = Annotated[
-    str | None,
-    typer.Option("--host", metavar="NAME", help="This host's name in the register.  [default: its hostname]"),
-]
-Destinations = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--to",
-        metavar="HOST",
-        help="Standby host: a name from VM.toml, NAME=ENDPOINT, HOST[:PORT], or local; repeatable.",
-    ),
-]
 Interval = Annotated[
     str | None,
     typer.Option("--interval", "-i", metavar="DURATION", help="Time between checkpoints: e.g. 100ms, or auto."),
@@ -69,7 +59,7 @@ def application() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    machine_commands = (start, status, failover, stop, recover, export, plan, spec)
+    machine_commands = (start, status, failover, stop, recover, export, doctor, plan, spec)
     host_commands = (
         protect_hosts.host,
         protect_hosts.serve,
@@ -85,12 +75,14 @@ def application() -> typer.Typer:
 
 
 def start(
-    file: MachineFile,
+    file: MachineFile = None,
     to: Destinations = None,
     interval: Interval = None,
     min_interval: MinInterval = None,
     mode: OutputMode = None,
+    from_: From = None,
     from_libvirt: FromLibvirt = False,
+    bridge: Bridge = None,
     host: HostName = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the machine is protected.")] = True,
     timeout: Annotated[
@@ -114,8 +106,8 @@ def start(
 
         stealtime protect start VM.toml --to local --interval 100ms --mode net
 
-    With --from-libvirt a domain that is shut off is started by stealtime instead of libvirt. What of it is replaced or
-    dropped is told, and what cannot be protected is refused by name; `stealtime protect spec --from-libvirt` tries it.
+    With --from a machine of libvirt or Proxmox that is shut off is started by stealtime instead. What of it is replaced
+    or dropped is told, and what cannot be protected is refused by name; `stealtime protect doctor` tells it before.
 
     Exit codes: 0 it is protected (with --no-wait: started); 1 it did not start; 2 wrong usage; 3 it runs but is not
     protected yet.
@@ -127,7 +119,7 @@ def start(
     from stealtime.protect.state import default_state, record_process, this_host
 
     timeout_ns = duration_of("--timeout", timeout)
-    vm = _chosen(file, to, (interval, min_interval), mode, from_libvirt=from_libvirt)
+    vm = _chosen(Source(file, from_, from_libvirt), to, (interval, min_interval), mode, bridge)
     name = host or this_host()
     state = default_state()
     is_local = session.LOCAL in (to or ())
@@ -322,12 +314,14 @@ def export(
 
 
 def spec(
-    file: MachineFile,
+    file: MachineFile = None,
     to: Destinations = None,
     interval: Interval = None,
     min_interval: MinInterval = None,
     mode: OutputMode = None,
+    from_: From = None,
     from_libvirt: FromLibvirt = False,
+    bridge: Bridge = None,
     host: HostName = None,
     folder: Annotated[
         Path | None, typer.Option("--folder", metavar="DIR", help="The member's folder.  [default: below /run]")
@@ -337,22 +331,20 @@ def spec(
     from stealtime.protect import session
     from stealtime.protect.state import default_state, this_host
 
-    vm = _chosen(file, to, (interval, min_interval), mode, from_libvirt=from_libvirt)
+    vm = _chosen(Source(file, from_, from_libvirt), to, (interval, min_interval), mode, bridge)
     told = session.make_spec(vm, default_state(), host or this_host(), folder.absolute() if folder else None)
     sys.stdout.write(visible_in_json(told.text()))
 
 
 def _chosen(
-    file: Path,
+    source: Source,
     to: list[str] | None,
     intervals: tuple[str | None, str | None],
     mode: Mode | None,
-    *,
-    from_libvirt: bool = False,
+    bridge: str | None,
 ) -> "VmFile":
     """Give the machine of a file as the command line has it; of its intervals the least one is the second."""
     from stealtime.protect import session
-    from stealtime.protect.vm_file import read_vm_file
 
     interval, min_interval = intervals
     choices = session.Choices(
@@ -360,16 +352,9 @@ def _chosen(
         interval=session.checked_interval(interval) if interval is not None else None,
         min_interval=session.checked_min_interval(min_interval) if min_interval is not None else None,
         mode=mode.value if mode is not None else None,
+        bridge=bridge,
     )
-    if from_libvirt:
-        from stealtime.cli.output import message_console
-        from stealtime.protect.libvirt_domain import read_domain
-
-        imported = read_domain(file)
-        for remark in imported.remarks:
-            message_console().print(remark, style="yellow", markup=False, soft_wrap=True)
-        return session.apply_choices(imported.vm, choices)
-    return session.apply_choices(read_vm_file(file), choices)
+    return read_machine(source, choices)
 
 
 def _status_document(vm: str | None) -> "StatusDocument":

@@ -34,6 +34,7 @@ class File(StrEnum):
     EXTRACT = "extract"
     VERIFY = "verify"
     STATUS = "status"
+    PROTECT_DOCTOR = "protect-doctor"
     RECOVER = "recover"
     STATEMENTS = "statements"
 
@@ -47,8 +48,8 @@ def schema(
             "host`; rules: `stealtime advise --rules`; bars: `stealtime show --accept`; tasks: `stealtime sched "
             "analyze`; overheads: its --overheads; windows: its --supply windows:FILE. Or what a command prints with "
             "--json: show, and acceptance and tails of it, published (`stealtime compare`), doctor, advise, blackout, "
-            "check, analysis, curve, placement, extract and verify (`stealtime sched`), status and recover (`stealtime "
-            "protect`).",
+            "check, analysis, curve, placement, extract and verify (`stealtime sched`), status, recover and "
+            "protect-doctor (`stealtime protect`).",
             show_default=False,
             show_choices=False,
         ),

@@ -18,7 +18,7 @@ def with_copied_disks(machine: Mapping[str, Any], folder: Path) -> dict[str, Any
     """
     copied = []
     for disk in machine.get("disks", []):
-        copy = folder / f"{disk['name']}.raw"
+        copy = folder / f"{disk['name']}.{disk.get('format', 'raw')}"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         command = ["cp", "--reflink=auto", "--sparse=always", "--", str(disk["path"]), str(copy)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

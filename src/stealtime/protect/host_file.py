@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from stealtime.lab.image.cache import cache_folder
 from stealtime.lab.platforms.qemu_program import find_qemu
-from stealtime.protect.disks import default_folder
+from stealtime.protect.disk_links import default_folder
 from stealtime.protect.endpoint import HOST_NAME, StandbyHost, checked_endpoint, describe_problem
 from stealtime.protect.paths import with_absolute_paths
 from stealtime.protect.qemu_user import QemuUserName

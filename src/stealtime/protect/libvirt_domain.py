@@ -5,17 +5,19 @@ without changing what the guest is, and what is not known, is refused by name. N
 element only the keys that are named here are read (https://libvirt.org/formatdomain.html).
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import get_args
 from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
-from stealtime.protect.vm_file import BOOTS_ITSELF, VM_NAME, VmFile
+from stealtime.protect.disk_images import ImageFormat
+from stealtime.protect.disks import DiskBus
+from stealtime.protect.importing import Imported, Importing
+from stealtime.protect.vm_file import BOOTS_ITSELF
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.own_text import read_own_text
 
@@ -85,60 +87,30 @@ _REFUSED_DEVICES = {
     "crypto": "its state is not known to be saved",
     "pstore": "its state is outside of the guest",
 }
-_NAME_HINT = "write a VM.toml (docs/protect.md), or change the domain"
 
 
 @dataclass
-class Imported:
-    """What is made of a domain.
-
-    Attributes:
-        vm: The machine.
-        remarks: What is replaced or dropped, in sentences.
-    """
-
-    vm: VmFile
-    remarks: list[str]
+class _Domain(Importing):
+    scsi_controllers: frozenset[str] = frozenset()
+    """Their models."""
 
 
-@dataclass
-class _Domain:
-    source: str
-    machine: dict[str, Any] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
-
-    def refuse(self, what: str, why: str, hint: str = _NAME_HINT) -> UsageError:
-        return UsageError(f"{self.source}: {what} cannot be protected: {why}", hint=hint)
-
-    def drop(self, what: str) -> None:
-        self.remarks.append(f"dropped: {what}")
-
-    def replace(self, what: str, by: str) -> None:
-        self.remarks.append(f"replaced: {what} by {by}")
-
-
-def read_domain(path: Path, changes: Mapping[str, Any] | None = None) -> Imported:
+def read_domain(path: Path, bridge: str | None = None) -> Imported:
     """Read a domain's XML.
 
     Args:
         path: The file, as ``virsh dumpxml`` prints it.
-        changes: Keys of ``VM.toml`` that the domain does not say.
+        bridge: The bridge that its network card is to join; None: the one that it names.
 
     Raises:
         UsageError: It is none, or has what cannot be protected; the message names it.
     """
-    domain = _Domain(str(path))
+    domain = _Domain(str(path), bridge)
     root = _parse(domain, read_own_text(path, "domain"))
     _take_head(domain, root)
     _take_boot(domain, root)
     _take_devices(domain, root)
-    try:
-        vm = VmFile.model_validate({**domain.machine, **(changes or {})})
-    except ValueError as error:
-        from stealtime.protect.session import first_fault
-
-        raise UsageError(f"{path}: {first_fault(error)}", hint=_NAME_HINT) from error
-    return Imported(vm, domain.remarks)
+    return domain.finish()
 
 
 def _parse(domain: _Domain, text: str) -> Element:
@@ -159,13 +131,7 @@ def _take_head(domain: _Domain, root: Element) -> None:
     if kind not in _ACCELERATORS:
         raise domain.refuse(f"a domain of type {kind!r}", "only those of kvm and qemu are machines of QEMU")
     domain.machine["accelerator"] = _ACCELERATORS[kind]
-    name = (root.findtext("name") or "").strip()
-    own = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:40]
-    if not re.fullmatch(VM_NAME, own):
-        raise domain.refuse(f"the name {name!r}", "a machine's name has letters, digits and '-'")
-    if own != name:
-        domain.replace(f"the name {name}", own)
-    domain.machine["name"] = own
+    domain.take_name((root.findtext("name") or "").strip())
     domain.machine["memory"] = _bytes_of(domain, root.find("memory"))
     current = root.find("currentMemory")
     if current is not None and _bytes_of(domain, current) != domain.machine["memory"]:
@@ -235,6 +201,8 @@ def _take_boot(domain: _Domain, root: Element) -> None:
 
 def _take_devices(domain: _Domain, root: Element) -> None:
     domain.machine["devices"] = []
+    controllers = (one for one in _devices(root) if one.tag == "controller" and one.get("type") == "scsi")
+    domain.scsi_controllers = frozenset(one.get("model", "lsilogic") for one in controllers)
     take: dict[str, Callable[[_Domain, Element], None]] = {
         "disk": _take_disk,
         "interface": _take_interface,
@@ -249,7 +217,7 @@ def _take_devices(domain: _Domain, root: Element) -> None:
             raise domain.refuse(f"a device <{device.tag}>", _REFUSED_DEVICES[device.tag], "take it out of the domain")
         elif device.tag in _DROPPED_DEVICES:
             words = _DROPPED_DEVICES[device.tag]
-            if words is not None and f"dropped: {words}" not in domain.remarks:
+            if words is not None:
                 domain.drop(words)
         else:
             raise domain.refuse(f"a device <{device.tag}>", "it is not known that all its state is saved")
@@ -275,13 +243,25 @@ def _take_disk(domain: _Domain, disk: Element) -> None:
         return
     if kind != "disk":
         raise domain.refuse(what, "only disks are copied")
-    if disk.get("type") != "file":
-        raise domain.refuse(f"{what} of type {disk.get('type')!r}", "only images in files are copied")
-    if (image := _attribute(disk, "driver", "type")) != "raw":
-        hint = f"qemu-img convert -O raw {_attribute(disk, 'source', 'file')} {target}.raw"
-        raise domain.refuse(f"{what} with an image of the format {image or 'unknown'!r}", "only raw ones are", hint)
-    if (bus := _attribute(disk, "target", "bus")) != "virtio":
-        raise domain.refuse(f"{what} on the bus {bus!r}", "only virtio is", "give it bus='virtio'")
+    source = {"file": "file", "block": "dev"}.get(disk.get("type", ""))
+    if source is None:
+        raise domain.refuse(f"{what} of type {disk.get('type')!r}", "only images in files and block devices are copied")
+    path = _attribute(disk, "source", source)
+    image_format = _attribute(disk, "driver", "type")
+    if image_format not in get_args(ImageFormat):
+        raise domain.refuse(
+            f"{what} with an image of the format {image_format or 'unknown'!r}",
+            "only raw ones and qcow2 are",
+            f"qemu-img convert -O qcow2 {path} {target}.qcow2",
+        )
+    bus = _attribute(disk, "target", "bus")
+    if bus not in get_args(DiskBus):
+        raise domain.refuse(f"{what} on the bus {bus!r}", "only virtio and scsi are", "give it bus='virtio'")
+    if bus == "scsi" and domain.scsi_controllers != {"virtio-scsi"}:
+        models = ", ".join(sorted(domain.scsi_controllers)) or "none"
+        raise domain.refuse(
+            f"{what} on a SCSI controller of the model {models}", "only virtio-scsi is", "give it model='virtio-scsi'"
+        )
     for tag in ("readonly", "shareable", "transient", "encryption", "backingStore"):
         found = disk.find(tag)
         # An image without a backing file says so by an empty element.
@@ -290,26 +270,17 @@ def _take_disk(domain: _Domain, disk: Element) -> None:
     for tag in ("iotune", "throttlefilters"):
         if disk.find(tag) is not None:
             domain.drop(f"limits of {what}")
-    path = _attribute(disk, "source", "file")
-    domain.machine.setdefault("disks", []).append({"name": target, "path": path})
+    domain.add_disk(target, path, image_format, bus)
 
 
 def _take_interface(domain: _Domain, interface: Element) -> None:
     what = "a network card" if (mac := _attribute(interface, "mac", "address")) == "" else f"the network card {mac}"
-    if "network" in domain.machine:
-        raise domain.refuse("a second network card", "there is one, whose output is held")
     if (model := _attribute(interface, "model", "type")) not in ("virtio", "virtio-non-transitional"):
         raise domain.refuse(
             f"{what} of the model {model or 'unknown'!r}", "only virtio is", "give it model type='virtio'"
         )
     if model != "virtio":
         domain.machine["virtio"] = "transitional"
-    if interface.get("type") != "bridge":
-        raise domain.refuse(
-            f"{what} of type {interface.get('type')!r}",
-            "which bridge of the host it joins is not said",
-            "name one: <interface type='bridge'><source bridge='br0'/>",
-        )
     for tag in ("vlan", "virtualport", "filterref", "port"):
         if interface.find(tag) is not None:
             raise domain.refuse(f"{what} with <{tag}>", "its frames would go another way")
@@ -318,8 +289,11 @@ def _take_interface(domain: _Domain, interface: Element) -> None:
             domain.drop(f"limits of {what} (<{tag}>)")
     if _attribute(interface, "driver", "name") != "qemu":
         domain.replace(f"vhost for {what}", "QEMU's own")
-    network = {"bridge": _attribute(interface, "source", "bridge")}
-    domain.machine["network"] = {**network, "mac": mac} if mac else network
+    # A network of libvirt has one as well, which is told of a domain that runs.
+    joins = interface.get("type") in ("bridge", "network")
+    bridge = _attribute(interface, "source", "bridge") if joins else ""
+    hint = "name it with --bridge, or <interface type='bridge'><source bridge='br0'/>"
+    domain.add_card(f"{what} of type {interface.get('type')!r}", mac, bridge or None, hint)
 
 
 def _take_rng(domain: _Domain, rng: Element) -> None:

@@ -15,7 +15,7 @@ import psutil
 
 from stealtime.lab.platforms.process import RUN_MARK
 from stealtime.protect.control import ANSWER_WITHIN_S, ControlClient, ControlError
-from stealtime.protect.disks import default_folder, keep_links
+from stealtime.protect.disk_links import default_folder, keep_links
 from stealtime.protect.ending import ending_error
 from stealtime.protect.host_file import HostFile, host_spec
 from stealtime.protect.programs import find_replicator, member_environment
@@ -71,11 +71,11 @@ def prepare_member(folder: MemberFolder, spec: MemberSpec) -> None:
         )
     host = HostFolder(folder.path.parent)
     images = zip((disk.name for disk in spec.machine.disks), spec.disk_images, strict=True)
-    keep_links(host.config, default_folder(host.path.parent, host.host), folder.vm, images)
+    opened = tuple(keep_links(host.config, default_folder(host.path.parent, host.host), folder.vm, images))
     folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.clear()
     try:
-        write_document(folder.spec, spec)
+        write_document(folder.spec, spec.model_copy(update={"disk_images": opened}))
     except StealtimeError:
         with contextlib.suppress(OSError):
             folder.path.rmdir()  # unless an earlier life left a log in it

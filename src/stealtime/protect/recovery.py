@@ -1,15 +1,12 @@
 """What can be had again of machines whose members are gone, as after a power cut of both hosts."""
 
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from stealtime.lab.platforms.leftovers import temporary_folder
-from stealtime.protect.ending import parse_log_tail
-from stealtime.protect.programs import find_replicator
+from stealtime.protect.questions import ask
 from stealtime.protect.session import make_spec
 from stealtime.protect.specification import (
     HostSpec,
@@ -18,7 +15,6 @@ from stealtime.protect.specification import (
     MemberSpec,
     machine_spec,
     member_spec,
-    write_document,
 )
 from stealtime.protect.state import HostFolder, State
 from stealtime.protect.status import Said
@@ -30,8 +26,6 @@ MACHINES = Path("/etc/stealtime/vms")
 
 SCHEMA_VERSION = 1
 """Of what ``stealtime protect recover --json`` prints."""
-
-_ANSWERS_WITHIN_S = 60.0
 
 
 class Trace(Said):
@@ -161,30 +155,8 @@ def _spec_of_name(name: str, host: HostFolder, told: HostSpec) -> MemberSpec:
 
 
 def _ask(spec: MemberSpec, prefix: Sequence[str]) -> Account:
-    name = spec.machine.name
-    with temporary_folder() as folder:
-        file = folder / "spec.json"
-        write_document(file, spec)
-        try:
-            asked = subprocess.run(
-                [*prefix, str(find_replicator()), "recover", "--spec", str(file)],
-                capture_output=True,
-                text=True,
-                timeout=_ANSWERS_WITHIN_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise StealtimeError(
-                f"{name}: the register was not read within {_ANSWERS_WITHIN_S:g} s",
-                hint="does it run, and is it reached from here?",
-            ) from error
-    if asked.returncode == 0:
-        try:
-            return Account.model_validate_json(asked.stdout)
-        except ValidationError as error:
-            raise StealtimeError(f"the replicator told {asked.stdout[:80]!r} of {name}") from error
-    reason, hint = parse_log_tail(asked.stderr.splitlines())
-    raise StealtimeError(
-        f"{name}: {reason or asked.stderr.strip() or 'the replicator ended without a word'}",
-        hint=hint or "does the register run, and is it reached from here?",
-    )
+    told = ask("recover", spec, prefix)
+    try:
+        return Account.model_validate_json(told)
+    except ValidationError as error:
+        raise StealtimeError(f"the replicator told {told[:80]!r} of {spec.machine.name}") from error

@@ -31,6 +31,7 @@ class Choices:
     interval: str | None = None
     min_interval: str | None = None
     mode: str | None = None
+    bridge: str | None = None
 
 
 def apply_choices(vm: VmFile, choices: Choices) -> VmFile:
@@ -50,6 +51,8 @@ def apply_choices(vm: VmFile, choices: Choices) -> VmFile:
         changed["interval"] = choices.interval
     if choices.min_interval is not None:
         changed["min_interval"] = choices.min_interval
+    if choices.bridge is not None:
+        changed["network"]["bridge"] = choices.bridge
     try:
         hosts = [parse_target(target, vm.standby_hosts) for target in choices.to if target != LOCAL]
     except ValueError as error:

@@ -13,6 +13,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from stealtime.protect.bypass import BypassRule
+from stealtime.protect.disk_images import ImageFormat
+from stealtime.protect.disks import DiskBus
 from stealtime.protect.endpoint import StandbyHost
 from stealtime.protect.qemu_user import find_user
 from stealtime.protect.vm_file import DeviceState, Flush, IdentityFiles, Mode, Register, Tracker, VmFile
@@ -41,6 +43,14 @@ class DiskSpec(_Document):
 
     name: str
     bytes_: int = Field(alias="bytes")
+    bus: DiskBus = "virtio"
+
+
+class ImageFileSpec(_Document):
+    """Where the image of a disk is on a host."""
+
+    path: Path
+    format_: ImageFormat = Field(default="raw", alias="format")
 
 
 class MachineSpec(_Document):
@@ -149,8 +159,10 @@ class MemberSpec(_Document):
     device_state: DeviceState
     flush: Flush = "memory"
     """When the guest hears that something is on its disks' medium."""
-    disk_images: tuple[Path, ...] = ()
+    disk_images: tuple[ImageFileSpec, ...] = ()
     """Of the machine's disks here, in their order."""
+    disk_copy_bytes_per_s: int | None
+    """How much of the disks is copied a second, at most, while the machine is not protected yet."""
     network: NetworkSpec
     register_: RegisterSpec = Field(alias="register")
     timing: TimingSpec
@@ -213,7 +225,7 @@ def machine_spec(
         kernel=kernel,
         initramfs=initramfs,
         kernel_arguments=kernel_arguments,
-        disks=tuple(DiskSpec(name=disk.name, bytes_=disk.size_bytes) for disk in vm.disks),
+        disks=tuple(DiskSpec(name=disk.name, bytes_=disk.size_bytes, bus=disk.bus) for disk in vm.disks),
     )
 
 
@@ -226,6 +238,7 @@ _AS_IN_VM_FILE = (
         "tracker",
         "device_state",
         "flush",
+        "disk_copy_bytes_per_s",
         "identity",
         "longest_first_pause_ns",
     ),
@@ -245,7 +258,7 @@ def member_spec(vm: VmFile, machine: MachineSpec, place: MemberHost) -> MemberSp
             if vm.interval == "auto"
             else FixedInterval(fixed_ns=vm.interval)
         ),
-        disk_images=tuple(disk.path.absolute() for disk in vm.disks),
+        disk_images=tuple(ImageFileSpec(path=disk.path.absolute(), format_=disk.image_format) for disk in vm.disks),
         network=NetworkSpec(tap=vm.tap, bridge=vm.network.bridge),
         register_=register_spec(vm.register_, place.register_folder),
         timing=TimingSpec(**vm.timing.model_dump(exclude={"qemu_deadline_ns"})),

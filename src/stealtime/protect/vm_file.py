@@ -297,10 +297,12 @@ class VmFile(Table):
     devices: list[str] = Field(default=["virtio-rng-pci"])
     """Further devices; those that cannot be protected are refused by name."""
     disks: list[Disk] = Field(default=[], max_length=MOST_DISKS)
-    """The machine's disks (virtio-blk)."""
+    """The machine's disks."""
     flush: Flush = "memory"
     """``stable``: an epoch is acknowledged once it is on the standby's medium, not only in its memory. So what a client
     was told outlives a power cut of both hosts."""
+    disk_copy_bytes_per_s: SizeBytes | None = Field(default=None, alias="disk_copy_rate", ge=64 << 10)
+    """If given, how much of the disks is copied a second, at most, while the machine is not protected yet."""
     network: Network = Network()
     """The guest's one network card."""
     mode: Mode = "net"

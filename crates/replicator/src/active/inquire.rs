@@ -65,7 +65,7 @@ impl Active {
             return;
         };
         let (term, vm) = (self.member.term(), self.spec.machine.name.clone());
-        let question = Inquire { term, host: self.spec.host.clone(), vm, member, wants_living: false };
+        let question = Inquire { term, host: self.spec.host.clone(), vm, member, wants_living: false, offer: None };
         self.inquiry = Some(Inquiry::start(host, self.spec.identity.clone(), question, self.inputs.clone()));
     }
 }

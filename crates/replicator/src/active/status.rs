@@ -52,7 +52,7 @@ impl Active {
             held_bytes,
             full_copy: (state == ActiveState::Syncing)
                 .then_some(FullCopy { done_bytes: self.epochs.copied_bytes, total_bytes: self.spec.bytes_to_copy() }),
-            disks: self.spec.disk_images.clone(),
+            disks: self.spec.disk_paths(),
             standby,
             tracker: facts.map_or_else(String::new, |facts| facts.tracker.to_owned()),
             device_state: self.spec.device_state.name().to_owned(),

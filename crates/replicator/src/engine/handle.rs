@@ -1,6 +1,7 @@
 //! The engine's thread as others hold it: how it is started with its guest, told what to do, and ended.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender, SyncSender};
@@ -41,6 +42,8 @@ pub struct EngineSettings {
     pub relay: Arc<Relay>,
     /// The guest's disks.
     pub disks: Arc<Disks>,
+    /// How fast they are copied at most.
+    pub disk_copy_bytes_per_s: Option<NonZeroU64>,
     /// What pages are copied into.
     pub staging: StagingPool,
     pub parcels: SyncSender<Parcel>,

@@ -5,6 +5,7 @@
 
 mod advance;
 mod brake;
+mod comparing;
 mod disk_copy;
 mod handle;
 mod rounds;
@@ -33,6 +34,7 @@ use crate::guest::{CaptureError, GuestEvent, Order};
 use crate::turn::Turn;
 use advance::Copies;
 use brake::{Brake, Motion};
+use comparing::Comparing;
 use handle::{Made, watch};
 
 /// How long a QEMU that was killed may take to end after its sockets closed; it takes microseconds on an idle
@@ -66,6 +68,7 @@ struct Engine {
     copies: Copies,
     /// What the standby wants of the blocks of a disk that it was last asked about.
     wanted: Option<Vec<u64>>,
+    comparing: Comparing,
     /// Where the output was cut last.
     cut: Epoch,
     captured: Epoch,
@@ -103,6 +106,8 @@ impl Engine {
         let _ = qemu.set(guest.pidfd().try_clone_to_owned().map_err(CaptureError::Descriptor)?);
         faults::set_guest(i32::try_from(facts.qemu_pid).unwrap_or(0));
         watch(guest.process().exit_watch(), settings.events.clone()).map_err(CaptureError::Unwatched)?;
+        let images = settings.disks.images().cloned().collect();
+        let comparing = Comparing::new(&guest.ram, facts.tracker, images).map_err(CaptureError::Comparing)?;
         let engine = Self {
             brake: Brake::new(settings.longest_hold, settings.in_flight_limit),
             in_flight: VecDeque::new(),
@@ -114,6 +119,7 @@ impl Engine {
             phase: Phase::Resting,
             copies: Copies::default(),
             wanted: None,
+            comparing,
             cut: Epoch(0),
             captured: Epoch(0),
             acknowledged: Epoch(0),
@@ -160,6 +166,7 @@ impl Engine {
     /// Capture no more, and tell so.
     fn fail(&mut self, error: &CaptureError) {
         self.phase = Phase::Resting;
+        self.comparing.forget();
         self.settings.disks.recorder.keep_nothing();
         self.settings.disks.recorder.cutting(false);
         self.brake.rest();
@@ -244,6 +251,7 @@ impl Engine {
     /// Nothing is captured for now: nobody holds the guest back.
     fn rest(&mut self) -> Result<(), CaptureError> {
         self.phase = Phase::Resting;
+        self.comparing.forget();
         self.settings.disks.recorder.keep_nothing();
         if self.brake.stands() {
             self.turn_brake(Motion::Run)?;
@@ -451,10 +459,13 @@ impl Engine {
         // Told before it is shipped: an acknowledgement of an epoch that the member has not heard of is not
         // believed, and one of the first epoch does not come again.
         self.tell(GuestEvent::Captured { epoch, is_last });
+        let comparison = self.comparing.take(term, epoch, &self.ranges, &disks);
         self.settings
             .parcels
-            .send(Parcel::Epoch { pages, disks, devices: state, row: Box::new(row) })
-            .map_err(|_| CaptureError::NobodyShips)
+            .send(Parcel::Epoch { pages, disks, devices: state, comparison, row: Box::new(row) })
+            .map_err(|_| CaptureError::NobodyShips)?;
+        self.comparing.read(epoch, self.settings.pacing.interval());
+        Ok(())
     }
 
     /// Have memory for so many epochs, and for half as much again in each, made while the guest runs.

@@ -112,6 +112,7 @@ impl Bench {
             in_flight_limit: 4,
             relay: Arc::clone(&relay),
             disks: Arc::default(),
+            disk_copy_bytes_per_s: None,
             staging: StagingPool::start(mpsc::channel().1, 4, 1024).unwrap(),
             parcels,
             events,

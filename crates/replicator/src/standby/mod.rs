@@ -132,7 +132,7 @@ enum End {
     Left,
     /// Others are let in before it.
     GaveWay(Box<ShippingRefusal>),
-    /// It could not resume the machine.
+    /// It could not go on with the machine.
     Useless(Box<ShippingRefusal>),
 }
 
@@ -148,17 +148,14 @@ async fn refuse(sender: Option<LinkSender>, term: Term, refusal: &ShippingRefusa
     }
 }
 
-/// How a trial that did not succeed ends a standby. Not one that claims: the active member is given up by
+/// How a standby ends that could not go on with the machine. Not one that claims: the active member is given up by
 /// then, so what is here may be all that is left of the machine, and whether it can be resumed is seen when
 /// it is.
-fn after_failed_trial(state: StandbyState, host: &str, error: &str) -> Option<End> {
+fn useless(state: StandbyState, reason: String, hint: &str) -> Option<End> {
     if state == StandbyState::Claiming {
         return None;
     }
-    Some(End::Useless(Box::new(ShippingRefusal::Other {
-        reason: format!("{host} could not resume it: {error}"),
-        hint: "install the same QEMU package on both hosts".to_owned(),
-    })))
+    Some(End::Useless(Box::new(ShippingRefusal::Other { reason, hint: hint.to_owned() })))
 }
 
 async fn read(mut receiver: LinkReceiver, pieces: mpsc::Sender<Piece>, inputs: mpsc::UnboundedSender<Input>) {
@@ -177,6 +174,7 @@ async fn read(mut receiver: LinkReceiver, pieces: mpsc::Sender<Piece>, inputs: m
             | Message::Devices(_)
             | Message::DiskWrites(_)
             | Message::DiskDigests(_)
+            | Message::Comparison(_)
             | Message::EpochEnd(_) => (Some(Piece::Message(message)), Input::Traffic { term }),
             Message::Protected(_) => (Some(Piece::Term(term)), Input::Message(message)),
             message => (None, Input::Message(message)),
@@ -366,10 +364,12 @@ impl Standby {
             ) => return Err(error.into()),
             StagingEvent::Failed(StagingError::Trial(error)) => {
                 let text = wording::in_full(&error);
-                match after_failed_trial(self.member.state(), &self.spec.host, &text) {
-                    Some(end) => self.ending = Some(end),
-                    None => self.events.add(&Event::Warning { text }),
-                }
+                self.end_as_useless(text, "could not resume it", "install the same QEMU package on both hosts");
+            }
+            StagingEvent::Failed(error @ StagingError::Differs { .. }) => {
+                let hint =
+                    "look for faulty memory or a faulty disk in the kernel's log of both hosts; all is copied anew";
+                self.end_as_useless(wording::in_full(&error), "cannot go on with it", hint);
             }
             StagingEvent::Tried(outcome) => {
                 let failed = outcome.err().map(|error| wording::in_full(&error));
@@ -377,6 +377,14 @@ impl Standby {
             }
         }
         Ok(())
+    }
+
+    /// End: what is here is not what it should be.
+    fn end_as_useless(&mut self, text: String, cannot: &str, hint: &str) {
+        match useless(self.member.state(), format!("{} {cannot}: {text}", self.spec.host), hint) {
+            Some(end) => self.ending = Some(end),
+            None => self.events.add(&Event::Warning { text }),
+        }
     }
 
     fn tell(&mut self, input: StandbyInput) {
@@ -478,12 +486,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_trial_ends_a_standby_unless_it_claims() {
-        let end = |state| after_failed_trial(state, "b", "the state cannot be loaded");
+    fn a_useless_standby_ends_unless_it_claims() {
+        let reason = "b could not resume it: the state cannot be loaded";
+        let end = |state| useless(state, reason.to_owned(), "install the same");
         assert!(end(StandbyState::Claiming).is_none(), "its memory may be all that is left");
         for state in [StandbyState::Syncing, StandbyState::Eligible] {
             let Some(End::Useless(refusal)) = end(state) else { panic!("{state:?}") };
-            assert!(refusal.to_string().contains("b could not resume it: the state cannot be loaded"));
+            assert!(refusal.to_string().contains(reason));
         }
     }
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
 use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{
     Hello, LinkReceiver, LinkSender, LocalFacts, Message, Refusal as ShippingRefusal, RegisterLook, Welcome, judge,
@@ -20,7 +19,7 @@ use super::port::{PortWatching, hear};
 use super::watch::Watch;
 use super::{Input, Outcome, Standby, StandbyError, read};
 use crate::admission::{Admission, Admitted, Criteria};
-use crate::assignment::{Assignment, wanted};
+use crate::assignment::wanted;
 use crate::certificates::Certificates;
 use crate::clock::{now, unix_ns};
 use crate::disks::Notes;
@@ -29,6 +28,7 @@ use crate::guest::{GuestEvent, GuestFacts, MachineError};
 use crate::host_config::HostConfig;
 use crate::machine::{self, Machine};
 use crate::member_folder::FolderError;
+use crate::offers::spec_here;
 use crate::reception::Caller;
 use crate::registers::Registrar;
 use crate::spec::Spec;
@@ -172,12 +172,7 @@ struct Prepared {
 }
 
 async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, StandbyError> {
-    let other = |reason: String| {
-        refused(ShippingRefusal::Other { reason, hint: "use the same version of stealtime on both hosts".to_owned() })
-    };
-    let assignment = Assignment::deserialize(&hello.specification)
-        .map_err(|error| other(format!("{} does not understand what is to be protected: {error}", config.name)))?;
-    let spec = config.spec_of(assignment).map_err(|error| other(error.to_string()))?;
+    let spec = spec_here(config, &hello.specification).map_err(StandbyError::Refused)?;
     stay_away(config)?;
     let me = member_folder::new_life(&config.name)?;
     let register = look_into_register(&spec).await?;

@@ -67,7 +67,7 @@ impl Standby {
             epoch: self.staged.0,
             acknowledged: committed,
             full_copy,
-            disks: self.spec.disk_images.clone(),
+            disks: self.spec.disk_paths(),
             standby: Some(self.active.clone()),
             tracker: self.facts.tracker.to_owned(),
             device_state: self.spec.device_state.name().to_owned(),

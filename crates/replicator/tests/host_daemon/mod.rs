@@ -24,6 +24,7 @@ const QEMU: &str = r#"#!/bin/sh
 case "$1" in
     -machine) echo "Supported machines are:"; echo "pc-i440fx-7.2 a machine";;
     -L) echo "FOLDER/firmware";;
+    --version) echo "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)"; echo "Copyright";;
     *) echo "$@" >>FOLDER/started;;
 esac
 "#;

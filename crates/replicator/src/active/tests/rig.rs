@@ -233,7 +233,7 @@ impl Rig {
                 break (question, sender);
             }
         };
-        sender.send(&Message::Told(Told { term: question.term, is_over, living: None })).await.unwrap();
+        sender.send(&Message::Told(Told { term: question.term, is_over, living: None, verdict: None })).await.unwrap();
         sender.close().await.unwrap();
         question
     }

@@ -28,11 +28,11 @@ from statistics import median
 from measurement.bare import SETTLES_S, Emulator, MonitorError, boot_counter
 from measurement.colo import ColoError, Outlived, Way, colo, crashes, outlive
 from measurement.hosts import Guest, NamespaceTestbed
-from measurement.newer_qemu import NewerQemu, newer_qemu
 from measurement.rows import values
 from measurement.showing import Figure, arguments, show
 from measurement.two_cards import ASKED_EACH_NS, TwoCards, machine_there
 from measurement.yardsticks import Migration, migrate
+from newer_qemu import NewerQemu, newer_qemu
 
 from stealtime.hosts.echo import percentile_ns, round_trips
 from stealtime.hosts.laboratory import Laboratory

@@ -8,6 +8,8 @@ no answer waits: what is left is the cost of the disk.
 booted once is measured alone (the other host is off) and protected, in turn. In the mode ``net`` a commit waits for its
 checkpoint, so that eight clients that wait for one each 100 ms are given 80 commits a second at most.
 
+*Return*: what is copied when the other host is there again, of what its first copy took; the database wrote meanwhile.
+
     python benchmarks/protect/disks.py [--full] [--json]
 """
 
@@ -32,6 +34,8 @@ IMAGE_BYTES = 64 << 20
 _PROTECTED_WITHIN_S = 180.0
 _SETTLES_S = 2.0
 WRITES_AT_LEAST, COMMITS_AT_LEAST = 0.7, 0.6
+RETURN_AT_MOST = 0.05
+"""Where about a hundredth of the disk was written meanwhile."""
 
 PLANS: dict[str, dict[str, str]] = {
     "100 ms": {"interval": "100ms"},
@@ -49,6 +53,8 @@ class Commits:
     alone_ms: list[float] = field(default_factory=list)
     protected_ms: list[float] = field(default_factory=list)
     pauses_ms: list[float] = field(default_factory=list)
+    copied_mib: list[float] = field(default_factory=list)
+    """Of the disk, each time that the other host came: at first, and when it was back."""
 
     @property
     def ratios(self) -> list[float]:
@@ -102,6 +108,8 @@ def measure_commits(plan: dict[str, str], turns: int, seconds: float) -> Commits
             found.protected_per_s.append(per_s)
             found.protected_ms += ms
             found.pauses_ms += [row["pause_ns"] / 1e6 for row in guest.epochs_since(active, from_ns)]
+        copies = testbed.host(HOSTS[0]).events(guest.name, "disks-copied")
+        found.copied_mib = [copy["copied_bytes"] / (1 << 20) for copy in copies]
     return found
 
 
@@ -148,6 +156,14 @@ def main() -> None:
             ),
             Figure("  pause p50", "ms", [quantile(commits.pauses_ms, 0.5)]),
             Figure("  pause p99", "ms", [quantile(commits.pauses_ms, 0.99)]),
+            Figure("  first copy", "MiB", commits.copied_mib[:1]),
+            Figure("  copied at each return", "MiB", commits.copied_mib[1:]),
+            Figure(
+                "    of the first copy",
+                "",
+                [copied / commits.copied_mib[0] for copied in commits.copied_mib[1:]],
+                at_most=RETURN_AT_MOST,
+            ),
         ]
     show("a guest with a disk", figures, [f"{turns} turns of {seconds:g} s, {CLIENTS} clients"], as_json=options.json)
 

@@ -60,6 +60,7 @@ def test_what_a_client_saw_outlives_its_host(failover: dict[str, Any], tell: Cal
     seen = failover["seen"]
     assert failover["resets"] == [], "the guest began anew by itself"
     assert_unharmed(seen)
+    assert failover["mismatches"] == 0, "its disk has other values than its memory"
     # A cut link may leave the guest where it is.
     assert failover["moved"] >= failover["faults"] - 1
     assert failover["status"]["tracker"] == failover["tracker"]

@@ -7,15 +7,18 @@ system is.
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bootable_image import make_bootable
+from forgetful_disk import after_a_power_cut, forgetful_disk, mounted
 from truth import repetitions, seed
 from two_hosts import TIMING, laboratory_or_skip
 
@@ -24,7 +27,7 @@ from stealtime.hosts.database.image import DatabaseImage, database_image
 from stealtime.hosts.guest import Guest
 from stealtime.hosts.host import FaultKind
 from stealtime.hosts.laboratory import GUEST_INTERFACE
-from stealtime.hosts.namespace_testbed import NamespaceTestbed
+from stealtime.hosts.namespace_testbed import HOSTS, STANDBY, NamespaceTestbed
 from stealtime.vocabulary.errors import StealtimeError
 
 pytestmark = [
@@ -101,6 +104,49 @@ def test_a_machine_with_a_boot_loader_of_its_own_is_protected(machine_type: str,
             client.close()
     assert seen.acknowledged > 10
     assert (seen.missing, seen.damage, seen.connections_lost) == ([], [], 0)
+
+
+@pytest.mark.truth
+def test_a_power_cut_of_both_hosts_takes_no_transaction_where_flush_is_stable(tmp_path: Path) -> None:
+    backing, cut = tmp_path / "b.ext4", tmp_path / "b-after.ext4"
+    with ExitStack() as stack:
+        stack.enter_context(forgetful_disk(backing, tmp_path / "b", 3 << 30))
+        laboratory = stack.enter_context(laboratory_or_skip())
+        testbed = NamespaceTestbed(laboratory, allow_faults=True)
+        machine = database_machine(
+            _image(), laboratory.folder / "disks", "net", interval="100ms", min_interval="10ms", flush="stable"
+        )
+        guest = testbed.guest("database", timing=TIMING, **machine)
+        laboratory.power_off(STANDBY)
+        endpoint = next(host.endpoint for host in guest.vm.standby_hosts if host.name == STANDBY)
+        testbed.tell(STANDBY, listen=endpoint, identity=testbed.identity(STANDBY), disks=tmp_path / "b" / "disks")
+        testbed.start_daemon(STANDBY)
+        guest.start()
+        guest.await_ready(within_s=_PROTECTED_WITHIN_S)
+        client = DatabaseClient(guest)
+        stack.callback(client.close)
+        client.await_begin()
+        time.sleep(5.0)
+        active = guest.await_ready(within_s=_PROTECTED_WITHIN_S)
+        assert active.host != STANDBY
+        # Whoever stands acknowledges nothing more: all that anybody was told is on the medium by then, or is lost.
+        standby = next(member for member in guest.members() if member.host == STANDBY)
+        assert standby.pid is not None
+        os.kill(standby.pid, signal.SIGSTOP)
+        after_a_power_cut(backing, cut)
+        for name in HOSTS:
+            laboratory.power_off(name)
+        testbed.start_daemon(active.host)
+        stack.enter_context(mounted(cut, tmp_path / "after"))
+        image = tmp_path / "after" / "disks" / guest.name / "root.raw"
+        # Its address is the same, so the client finds it, and asks it for what it was told.
+        again = {**guest._machine, "name": "after", "mode": "off", "disks": [{"name": "root", "path": str(image)}]}
+        again.pop("min_interval")
+        testbed.host(active.host).start(again)
+        seen = client.end()
+    assert seen.acknowledged > 20
+    assert seen.connections_lost == 1
+    assert (seen.missing, seen.damage) == ([], [])
 
 
 def _image() -> DatabaseImage:

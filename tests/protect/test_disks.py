@@ -239,7 +239,8 @@ def test_a_block_that_the_standby_does_not_have_is_seen(hosts: TwoHosts) -> None
     with pytest.raises(StealtimeError, match="does not answer check"):
         hosts.ask("check")
     lost = total * 4096 % COUNTER_BYTES // 4096
-    assert f"counter: the disk's blocks [{lost}] are wrong" in hosts.log_tail()
+    # Its console is slower than the client that waits for an answer.
+    await_that(lambda: f"counter: the disk's blocks [{lost}] are wrong" in hosts.log_tail(), hosts.log_tail)
 
 
 def test_an_image_that_was_left_behind_is_not_booted(hosts: TwoHosts) -> None:

@@ -1,11 +1,14 @@
 """From a VM.toml to the machine: the versioned type and the kernel's command line."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from stealtime.protect import machine
 from stealtime.protect.machine import kernel_arguments, parse_machine_types, versioned_machine
+from stealtime.protect.specification import MachineSpec
 from stealtime.protect.vm_file import parse_vm_file
 from stealtime.vocabulary.errors import UsageError
 
@@ -20,6 +23,31 @@ isapc                ISA-only PC
 none                 empty machine
 x-remote             Experimental remote machine
 """
+
+
+@pytest.mark.parametrize("version", ["7.2.22 (Debian 1:7.2+dfsg-7)", "10.0.13 (Debian 1:10.0)", "11.1.3"])
+def test_a_qemu_with_which_failovers_were_shown_is_taken(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _resolved(version, "", monkeypatch).machine == "pc-i440fx-7.2"
+
+
+def test_another_release_of_qemu_is_refused_unless_it_is_allowed_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=r"shown with QEMU 7\.2, 10\.0, 11\.1, and this host has 9\.2\.1") as refused:
+        _resolved("9.2.1 (Debian)", "", monkeypatch)
+    assert 'allow_qemu = "9.2"' in str(refused.value.hint)
+    assert _resolved("9.2.1 (Debian)", 'allow_qemu = "9.2"\n', monkeypatch).machine == "pc-i440fx-7.2"
+    with pytest.raises(UsageError, match=r"this host has 9\.20\.1"):
+        _resolved("9.20.1", 'allow_qemu = "9.2"\n', monkeypatch)
+
+
+def _resolved(version: str, more: str, monkeypatch: pytest.MonkeyPatch) -> MachineSpec:
+    """Give the machine that a host with this QEMU builds; its disk has its own boot loader."""
+    monkeypatch.setattr(machine, "find_qemu", lambda: "qemu")
+    monkeypatch.setattr(machine, "qemu_version", lambda _: version)
+    monkeypatch.setattr(machine, "machine_types", lambda _: parse_machine_types(SAID))
+    with tempfile.NamedTemporaryFile() as disk:
+        disk.truncate(4096)
+        text = f'name = "vm"\nkernel = "disk"\n{more}[[disks]]\nname = "root"\npath = "{disk.name}"\n'
+        return machine.resolve_machine(parse_vm_file(text, "VM.toml", Path("/")))
 
 
 def test_the_machine_types_of_a_qemu_are_read() -> None:

@@ -92,9 +92,6 @@ pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<O
     add("-object", memory);
     add("-blockdev", firmware);
     add("-global", "migration.send-configuration=off".into());
-    if spec.virtio == Virtio::Legacy {
-        add("-global", "virtio-pci.disable-modern=on".into());
-    }
     add("-rtc", "base=utc,clock=host".into());
     add("-action", "panic=none".into());
     add("-display", "none".into());
@@ -104,7 +101,9 @@ pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<O
     add("-chardev", format!("socket,id=qmp,fd={qmp}").into());
     add("-mon", "chardev=qmp,mode=control".into());
     add("-netdev", format!("stream,id=net0,server=off,addr.type=fd,addr.str={netdev}").into());
-    add("-device", format!("virtio-net-pci,id=nic0,netdev=net0,mac={},romfile=", spec.mac).into());
+    // Of each device by itself: QEMU 11 knows the property of these types alone.
+    let legacy = if spec.virtio == Virtio::Legacy { ",disable-modern=on" } else { "" };
+    add("-device", format!("virtio-net-pci,id=nic0,netdev=net0,mac={},romfile={legacy}", spec.mac).into());
     for (number, (disk, socket)) in spec.disks.iter().zip(&inherited.disks).enumerate() {
         let node = disk_node(&disk.name);
         let backend = if role == Role::Trial {
@@ -117,10 +116,10 @@ pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<O
         let order = if spec.kernel.is_none() { format!(",bootindex={number}") } else { String::new() };
         let (name, cylinders) = (&disk.name, cylinders(disk));
         let device = match disk.bus {
-            DiskBus::Virtio => "virtio-blk-pci".to_owned(),
+            DiskBus::Virtio => format!("virtio-blk-pci{legacy}"),
             DiskBus::Scsi => {
                 if !spec.disks[..number].iter().any(|other| other.bus == DiskBus::Scsi) {
-                    add("-device", "virtio-scsi-pci,id=scsi".into());
+                    add("-device", format!("virtio-scsi-pci,id=scsi{legacy}").into());
                 }
                 format!("scsi-hd,bus=scsi.0,channel=0,scsi-id=0,lun={number}")
             }
@@ -135,7 +134,8 @@ pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<O
         );
     }
     for device in &spec.devices {
-        add("-device", device.into());
+        let is_either = device.starts_with("virtio-") && !device.contains("transitional");
+        add("-device", format!("{device}{}", if is_either { legacy } else { "" }).into());
     }
     if let Some(kernel) = inherited.kernel {
         add("-kernel", file(kernel));
@@ -210,15 +210,15 @@ mod tests {
             -accel tcg -cpu max -smp cpus=2,sockets=1,cores=2,threads=1 -m size=134217728B \
             -object memory-backend-file,id=pc.ram,mem-path=/proc/self/fd/10,size=134217728B,share=on \
             -blockdev driver=file,node-name=firmware,read-only=on,filename=/proc/self/fd/14 \
-            -global migration.send-configuration=off -global virtio-pci.disable-modern=on \
+            -global migration.send-configuration=off \
             -rtc base=utc,clock=host -action panic=none -display none -vga none \
             -chardev socket,id=console,fd=13 -serial chardev:console \
             -chardev socket,id=qmp,fd=11 -mon chardev=qmp,mode=control \
             -netdev stream,id=net0,server=off,addr.type=fd,addr.str=12 \
-            -device virtio-net-pci,id=nic0,netdev=net0,mac=52:54:00:00:00:01,romfile= \
+            -device virtio-net-pci,id=nic0,netdev=net0,mac=52:54:00:00:00:01,romfile=,disable-modern=on \
             -blockdev driver=nbd,node-name=disk-root,server.type=fd,server.str=17,discard=unmap \
-            -device virtio-blk-pci,drive=disk-root,serial=root,werror=report,rerror=report,cyls=2080,heads=16,secs=63 \
-            -device virtio-rng-pci \
+            -device virtio-blk-pci,disable-modern=on,drive=disk-root,serial=root,werror=report,rerror=report,cyls=2080,heads=16,secs=63 \
+            -device virtio-rng-pci,disable-modern=on \
             -kernel /proc/self/fd/15";
         let mut expected: Vec<&str> = expected.split_whitespace().collect();
         expected.extend(["-append", "console=ttyS0 quiet", "-initrd", "/proc/self/fd/16"]);

@@ -12,6 +12,7 @@ from stealtime.lab.image.kernel import Kernel, find_kernel
 from stealtime.lab.image.modules import ModuleWish
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.lab.platforms.qemu_program import INSTALL_HINT, find_qemu, qemu_version
+from stealtime.protect.disks import DiskBus
 from stealtime.protect.specification import ImageSpec, MachineSpec, machine_spec
 from stealtime.protect.vm_file import BOOTS_ITSELF, VmFile
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -20,7 +21,13 @@ _MACHINE_LINE = re.compile(r"^(?P<name>\S+)\s+.*?(?:\(alias of (?P<target>\S+)\)
 _VERSIONED = re.compile(r"-\d+\.\d+$")
 
 _GUEST_MODULES = (ModuleWish("virtio_pci"), ModuleWish("virtio_net"), ModuleWish("virtio_rng", required=False))
-_DISK_MODULES = (ModuleWish("virtio_blk"),)
+_DISK_MODULES: dict[DiskBus, tuple[ModuleWish, ...]] = {
+    "virtio": (ModuleWish("virtio_blk"),),
+    "scsi": (ModuleWish("virtio_scsi"), ModuleWish("sd_mod")),
+}
+
+SHOWN_QEMUS = ("7.2", "10.0", "11.1")
+"""The releases with which failovers were shown (``tests/protect/test_newer_qemus.py``)."""
 
 _ROOM_BESIDE_IMAGES_BYTES = 24 << 20
 """What a guest needs beside kernel and initramfs to come up; Debian's cloud kernel does with it."""
@@ -34,7 +41,7 @@ def resolve_machine(vm: VmFile) -> MachineSpec:
         StealtimeError: QEMU, the agent or a kernel cannot be had.
     """
     program = find_qemu()
-    qemu_version(program)
+    _check_release(qemu_version(program), vm)
     machine = versioned_machine(vm.machine, machine_types(program))
     if vm.kernel == BOOTS_ITSELF:
         return machine_spec(vm, machine, None, None, "")
@@ -70,13 +77,32 @@ def run_argument(program: str, arguments: Iterable[str]) -> str:
     return f"stealtime.run={','.join((program, *arguments))}"
 
 
-def pack_agent(kernel: Kernel, *, has_disks: bool = False) -> Initramfs:
+def _check_release(version: str, vm: VmFile) -> None:
+    """Refuse a QEMU with which no failover was shown, unless its release is allowed by name.
+
+    Raises:
+        UsageError: It is one.
+    """
+    release = ".".join(version.split()[0].split(".")[:2])
+    if release not in (*SHOWN_QEMUS, vm.allow_qemu):
+        raise UsageError(
+            f"failovers were shown with QEMU {', '.join(SHOWN_QEMUS)}, and this host has {version}",
+            hint=f'install one of these, or give allow_qemu = "{release}" and try a failover before you rely on it',
+        )
+
+
+def pack_agent(kernel: Kernel, buses: Iterable[DiskBus] = ()) -> Initramfs:
     """Give the initramfs of a guest that names no other: the agent, and what the kernel needs for QEMU's devices.
+
+    Args:
+        kernel: The guest's.
+        buses: Those of its disks.
 
     Raises:
         StealtimeError: It cannot be packed.
     """
-    return pack_initramfs(find_agent(), (*_GUEST_MODULES, *(_DISK_MODULES if has_disks else ())), kernel)
+    wishes = (wish for bus in sorted(set(buses)) for wish in _DISK_MODULES[bus])
+    return pack_initramfs(find_agent(), (*_GUEST_MODULES, *wishes), kernel)
 
 
 @functools.cache
@@ -127,7 +153,7 @@ def versioned_machine(wanted: str, types: dict[str, str | None]) -> str:
 
 def _initramfs(vm: VmFile, kernel: Kernel) -> ImageSpec:
     if vm.initramfs is None:
-        packed = pack_agent(kernel, has_disks=bool(vm.disks))
+        packed = pack_agent(kernel, (disk.bus for disk in vm.disks))
         return ImageSpec(path=packed.path, sha256=packed.sha256)
     try:
         return ImageSpec(path=vm.initramfs, sha256=remembered_hash(vm.initramfs))

@@ -279,6 +279,8 @@ class VmFile(Table):
     """A machine type of QEMU; an alias such as ``pc`` becomes the versioned type of this host's QEMU."""
     cpu: str = Field(default="max", pattern=_WORD)
     """A CPU model of QEMU, without additional features."""
+    allow_qemu: str | None = Field(default=None, pattern=r"^\d+\.\d+$")
+    """A release of QEMU, such as ``9.2``, with which the machine may be protected although no failover was shown."""
     kernel: str = Field(default="cloud", min_length=1)
     """``rt``, ``rt-new``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux; or
     ``disk``, where the first disk has its own boot loader (BIOS)."""

@@ -57,5 +57,5 @@ def test_each_of_two_appliances_has_its_own_phones_and_both_have_one_standby(tmp
         each = Load(transport="tcp-each", rate_per_s=40, count=40, names=fresh_names())
         registered, _, _ = run_load(place, each, tmp_path / "each")
         assert registered.work is not None
-        assert registered.work.connections == 40
+        assert registered.work.connections == 40, (registered.unanswered, registered.finished)
         assert sum(len(rows) > 0 for rows in place.epochs_since(place.members(), registered.begun_ns)) == 2

@@ -22,6 +22,8 @@
 mod companion;
 mod copying;
 mod currency;
+#[cfg(test)]
+mod epochs;
 mod image;
 mod journal;
 mod medium;

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from forgetful_disk import after_a_power_cut, forgetful_disk, mounted
+from forgetful_disk import after_a_power_cut, forgetful_disk, mounted, small_file_system
 from two_hosts import Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip
 
 from stealtime.hosts.counting import COUNTER
@@ -126,6 +126,34 @@ def test_a_guest_waits_for_room_on_its_hosts_disk(tmp_path: Path) -> None:
         await_that(lambda: _disk_alarm(hosts) is None, hosts.log_tail)
         counting.await_answers()
         assert_unharmed(counting.end())
+        hosts.stop()
+
+
+@pytest.mark.truth
+def test_a_medium_that_takes_nothing_is_an_alarm(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        small = stack.enter_context(small_file_system(tmp_path / "small", 48 << 20))
+        # It has more room than what is below it, as a thinly provisioned disk has.
+        stack.enter_context(forgetful_disk(small / "a.ext4", tmp_path / "a", 16 * IMAGE_BYTES))
+        image, filler = tmp_path / "a" / "data.raw", small / "filler"
+        with image.open("wb") as file:
+            file.truncate(IMAGE_BYTES)
+        laboratory = stack.enter_context(laboratory_or_skip())
+        hosts = TwoHosts(
+            laboratory,
+            mode="off",
+            program_arguments=[*COUNTER, "disk=/dev/vda"],
+            disks=[{"name": "data", "path": str(image)}],
+        )
+        hosts.boot()
+        with filler.open("wb") as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(1 << 16))
+                file.flush()
+        counting = Counting(hosts)
+        told = await_that(lambda: _disk_alarm(hosts), hosts.log_tail)
+        assert f"what was written to {image} does not come to its medium" in told, told
+        counting.end()
         hosts.stop()
 
 

@@ -36,3 +36,15 @@ def forgetful_disk(backing: Path, folder: Path, size_bytes: int) -> Iterator[Non
 def after_a_power_cut(backing: Path, copy: Path) -> None:
     """Give what the medium has now."""
     subprocess.run(["cp", "--sparse=always", backing, copy], check=True)
+
+
+@contextmanager
+def small_file_system(folder: Path, size_bytes: int) -> Iterator[Path]:
+    """Give a folder with so much room, in memory."""
+    folder.mkdir()
+    options = f"size={size_bytes}"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "stealtime-test", folder], check=True, capture_output=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True, capture_output=True)

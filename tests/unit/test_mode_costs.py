@@ -14,11 +14,12 @@ from rich.console import Console
 from stealtime.hosts.checkpoints import Checkpoints
 from stealtime.hosts.echo import answered, percentile_ns, request
 from stealtime.hosts.host import CpuTimes
-from stealtime.hosts.mode_costs import Figures, ModeCost, Way, ways_of
+from stealtime.hosts.mode_costs import Figures, ModeCost, Way, refused_for_good, ways_of
 from stealtime.hosts.mode_costs_shown import costs_document, costs_remarks, costs_table
 from stealtime.hosts.rehearsing import demonstrated, machine_of, own_interface
+from stealtime.protect.status import MemberStatus
 from stealtime.protect.vm_file import VmFile, parse_vm_file
-from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -228,3 +229,25 @@ def test_what_was_not_answered_has_no_time() -> None:
     assert percentile_ns([3, None, 1, 2], 75) == 3
     assert percentile_ns([3, None, 1, 2], 99) is None, "it came after all that were answered, or never"
     assert percentile_ns([None], 50) is None
+
+
+def test_a_machine_that_is_refused_for_good_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+    monkeypatch.setattr("stealtime.hosts.mode_costs.time.monotonic", lambda: now_s)
+    look = refused_for_good()
+
+    def told(*warnings: str) -> MemberStatus:
+        return MemberStatus(vm="db", host="a", role="solo", protected=False, warnings=warnings)
+
+    refusal = "b refuses: b cannot stand by: there is no room (hint: free some)"
+    for moment_s in (0.0, 5.0, 14.0):
+        now_s = moment_s
+        look(told(refusal, "written pages are found by userfault"))
+    # It may come to an end, and begin anew.
+    look(told())
+    for moment_s in (16.0, 30.0):
+        now_s = moment_s
+        look(told(refusal))
+    now_s = 31.5
+    with pytest.raises(StealtimeError, match="there is no room"):
+        look(told(refusal))

@@ -127,3 +127,13 @@ def test_no_column_is_cut_where_no_terminal_says_how_wide_it_is(capsys: pytest.C
     assert all(word in said for word in (name, host, "net+bypass", "123456789", "dirty pages/s"))
     assert "…" not in said
     assert len(said.splitlines()) == 2
+
+
+def test_why_a_machine_is_refused_is_told_while_it_is_waited_for() -> None:
+    console = Console(width=140, no_color=True)
+    refusal = "b refuses: b has no room (hint: free some)"
+    refused = SOLO.model_copy(update={"warnings": (refusal, "no standby answers")})
+    with console.capture() as captured, show_full_copy(console) as update:
+        for status in (SOLO, refused, refused):
+            update(status)
+    assert captured.get().strip() == refusal

@@ -38,5 +38,5 @@ pub use image::{Image, ImageError, ImageFile};
 pub use journal::Journal;
 pub use medium::Format;
 pub use recorder::{Flush, Recorder};
-pub use server::{Disk, ServeError};
+pub use server::{Disk, ServeError, medium_fault};
 pub use write::{Content, Write};

@@ -44,6 +44,8 @@ struct State {
     is_over: bool,
     /// Why a disk of this machine takes no writes now.
     fault: Option<String>,
+    /// Why what was written does not come to a medium.
+    medium_fault: Option<String>,
 }
 
 /// Sees each write of a machine's disks. Clones are one recorder.
@@ -58,6 +60,7 @@ impl Default for Recorder {
             is_cutting: false,
             is_over: false,
             fault: None,
+            medium_fault: None,
         };
         Self(Arc::new((Mutex::new(state), Condvar::new())))
     }
@@ -162,9 +165,15 @@ impl Recorder {
         }
     }
 
-    /// Why a disk takes no writes now, if that is so.
+    /// Why a disk takes no writes now, or what was written does not come to its medium, if that is so.
     pub fn fault(&self) -> Option<String> {
-        self.lock().fault.clone()
+        let state = self.lock();
+        state.fault.clone().or_else(|| state.medium_fault.clone())
+    }
+
+    /// What was written does not come to its medium, or does again.
+    pub fn set_medium_fault(&self, fault: Option<String>) {
+        self.lock().medium_fault = fault;
     }
 
     pub(crate) fn set_fault(&self, fault: Option<String>) {

@@ -46,7 +46,8 @@ impl Disk {
         let is_writable = Arc::new(AtomicBool::new(false));
         let answers = Arc::new(Mutex::new(ours.try_clone().map_err(failed)?));
         let (syncs, to_sync) = mpsc::channel();
-        let flusher = Flusher { image: Arc::clone(&image), answers: Arc::clone(&answers) };
+        let (answers_of_syncs, recorder_of_syncs) = (Arc::clone(&answers), recorder.clone());
+        let flusher = Flusher { image: Arc::clone(&image), recorder: recorder_of_syncs, answers: answers_of_syncs };
         let named = |what| thread::Builder::new().name(format!("{what}-{name}").chars().take(15).collect());
         named("sync").spawn(move || flusher.run(&to_sync)).map_err(failed)?;
         let server = Server {
@@ -76,6 +77,7 @@ struct Sync {
 
 struct Flusher {
     image: Arc<Image>,
+    recorder: Recorder,
     answers: Arc<Mutex<UnixStream>>,
 }
 
@@ -84,7 +86,10 @@ impl Flusher {
         while let Ok(first) = syncs.recv() {
             // One call serves all that wait for it.
             let waiting: Vec<Sync> = std::iter::once(first).chain(syncs.try_iter()).collect();
-            let failure = self.image.sync().err().map(|error| failure_of(&error));
+            let failed = self.image.sync().err();
+            let told = failed.as_ref().map(|error| medium_fault(&self.image, error));
+            self.recorder.set_medium_fault(told);
+            let failure = failed.map(|error| failure_of(&error));
             for cookie in waiting.into_iter().filter_map(|sync| sync.cookie) {
                 if answer(&self.answers, cookie, failure, &[]).is_err() {
                     return;
@@ -92,6 +97,11 @@ impl Flusher {
             }
         }
     }
+}
+
+/// What an operator hears of it: that was answered to a guest may be gone with the power.
+pub fn medium_fault(image: &Image, error: &io::Error) -> String {
+    format!("what was written to {} does not come to its medium: {error}", image.path().display())
 }
 
 fn answer(answers: &Mutex<UnixStream>, cookie: u64, failure: Option<Failure>, data: &[u8]) -> io::Result<()> {

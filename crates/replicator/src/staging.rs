@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use stealtime_capture::{RamError, RamFile};
-use stealtime_disk::{BLOCK_BYTES, CurrencyError, Flush, Image, Journal, WINDOW_BLOCKS};
+use stealtime_disk::{BLOCK_BYTES, CurrencyError, Flush, Image, Journal, WINDOW_BLOCKS, medium_fault};
 use stealtime_shipping::{
     Comparison, DiskDigests, DiskWanted, EpochStager, Message, PAGE_BYTES, PageSource, StageError, StagedEpoch,
     StagerLimits, page_digest,
@@ -272,9 +272,9 @@ impl<T: Fn(StagingEvent)> Work<T> {
 
     /// The guest may write here from now on: what is in the journal is older than all that, and may not come again.
     fn end_journal(&mut self) {
-        if self.sync().is_err()
-            && let Some(path) = self.disks.journal_path()
-        {
+        let Err(StagingError::Medium(error)) = self.sync() else { return };
+        if let (Some(path), Some(image)) = (self.disks.journal_path(), self.disks.image(0)) {
+            self.disks.recorder.set_medium_fault(Some(medium_fault(image, &error)));
             // Its epochs are in the images, and come to the media when those can take them.
             let _ = std::fs::remove_file(path);
         }

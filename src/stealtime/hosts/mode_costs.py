@@ -22,6 +22,7 @@ from stealtime.hosts.guest import Guest
 from stealtime.hosts.host import CpuTimes
 from stealtime.hosts.namespace_testbed import NamespaceTestbed
 from stealtime.hosts.waiting import poll
+from stealtime.protect.status import REFUSES, MemberStatus
 from stealtime.protect.vm_file import HOLDING
 from stealtime.report.notation import trimmed_duration
 from stealtime.vocabulary.errors import StealtimeError
@@ -30,6 +31,8 @@ REQUEST_EVERY_NS = 19_300_000
 """Some 52 a second. Crooked, or each would come at one of a few places between two checkpoints."""
 _PROTECTED_WITHIN_S = 90.0
 _ANSWERS_WITHIN_S = 90.0
+_REFUSED_FOR_S = 15.0
+"""A host is asked again each 5 s."""
 _SETTLES_S = 1.0
 _LONGEST_NAME = 36
 """Of a machine, before the number of the way: names have 40 letters at most."""
@@ -176,7 +179,7 @@ class Rehearsal:
         client = self.testbed.client
         try:
             guest.start()
-            active = guest.await_ready(within_s=_PROTECTED_WITHIN_S)
+            active = guest.await_ready(within_s=_PROTECTED_WITHIN_S, on_status=refused_for_good())
             _await_answer(guest, client, address)
             with _beside(client, self.load, address) as check_load:
                 time.sleep(_SETTLES_S)
@@ -204,6 +207,25 @@ class Rehearsal:
             checkpoints=checkpoints_of([within(epochs, elapsed_ns)] if epochs else [], elapsed_ns),
             pages_per_s=before.pages_per_s(after) if before is not None and after is not None else None,
         )
+
+
+def refused_for_good() -> Callable[[MemberStatus], None]:
+    """Give what looks at each status of a machine that waits for its standby.
+
+    It raises a :class:`StealtimeError` with the standby's words once it has said the same for a while: it is refused
+    for a moment, too, for example where an earlier member is on its way out.
+    """
+    since_s: dict[str, float] = {}
+
+    def look(status: MemberStatus) -> None:
+        said = [warning for warning in status.warnings if REFUSES in warning]
+        for warning in said:
+            if time.monotonic() - since_s.setdefault(warning, time.monotonic()) > _REFUSED_FOR_S:
+                raise StealtimeError(warning, hint="what the standby host refuses, the hosts that you have would, too")
+        for gone in since_s.keys() - set(said):
+            del since_s[gone]
+
+    return look
 
 
 def _await_answer(guest: Guest, client: Client, address: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from stealtime.protect.status import RUNNING_ROLES, MemberStatus, StatusDocument
+from stealtime.protect.status import REFUSES, RUNNING_ROLES, MemberStatus, StatusDocument
 from stealtime.report.notation import duration
 from stealtime.vocabulary.quantities import approximate_size, format_duration
 
@@ -68,8 +68,13 @@ def show_full_copy(console: "Console") -> Iterator[Callable[[MemberStatus], None
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("booting", total=None)
+        told: set[str] = set()
 
         def update(status: MemberStatus) -> None:
+            # Nobody should wait to hear at the end why nothing came of it.
+            for refusal in (warning for warning in status.warnings if REFUSES in warning and warning not in told):
+                progress.console.print(refusal, style="yellow", markup=False, soft_wrap=True)
+                told.add(refusal)
             if status.full_copy is not None:
                 progress.update(
                     task,

@@ -48,6 +48,10 @@ class Alarm(Said):
     text: str
 
 
+REFUSES = " refuses: "
+"""In the middle of a warning: a standby host does not take the machine, and says why."""
+
+
 class MemberStatus(Said):
     """A member, now."""
 
@@ -107,6 +111,7 @@ class MemberStatus(Said):
     alarms: tuple[Alarm, ...] = ()
     """What somebody must see to, though the machine may run and be protected."""
     warnings: tuple[str, ...] = ()
+    """In sentences; among them why standby hosts refuse the machine."""
 
 
 class UnheardHost(Said):

@@ -1,7 +1,7 @@
 //! A model of disks by epoch, with the real recorder, images and journal.
 //!
-//! Whatever happens in which order, a standby that goes on has what the guest had at its last committed epoch, and a host
-//! that returns has the same as the other one. Mistakes that one might make are put in; each must be found.
+//! Whatever happens in which order, a standby that goes on has what the guest had at its last committed epoch, and a
+//! host that returns has the same as the other one. Mistakes that one might make are put in; each must be found.
 
 use std::collections::VecDeque;
 use std::fs;

@@ -48,7 +48,8 @@ def test_samples_stay_until_they_are_asked_for(run: Run, tmp_path: Path) -> None
 def test_a_store_keeps_them_by_their_hash(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     merged = Run.open(merge([run], tmp_path / "merged", f"file://{tmp_path}/store").folder)
     trial = _first(merged)
-    note = json.loads((trial.folder / "elsewhere.json").read_text())["files"]["samples.parquet"]
+    notes = json.loads((merged.folder / "elsewhere.json").read_text())["trials"]
+    note = notes[trial.folder.name]["files"]["samples.parquet"]
     stored = tmp_path / "store" / note["sha256"][:2] / f"{note['sha256']}.parquet"
     assert stored.is_file()
     for host in run.folder.glob("cells/*/samples.parquet"):
@@ -75,4 +76,26 @@ def test_another_file_is_not_taken_for_it(run: Run, tmp_path: Path) -> None:
 def test_they_can_be_taken_along(run: Run, tmp_path: Path) -> None:
     merged = Run.open(merge([run], tmp_path / "merged", "here").folder)
     assert (_first(merged).folder / "samples.parquet").is_file()
-    assert not (_first(merged).folder / "elsewhere.json").exists()
+    assert not (merged.folder / "elsewhere.json").exists()
+
+
+def test_a_merged_run_of_an_earlier_version_is_read_and_merged_again(run: Run, tmp_path: Path) -> None:
+    merged = Run.open(merge([run], tmp_path / "merged").folder)
+    file = merged.folder / "elsewhere.json"
+    for name, note in json.loads(file.read_text())["trials"].items():
+        (merged.folder / "cells" / name / "elsewhere.json").write_text(json.dumps(note))
+    file.unlink()
+    assert samples_at_hand(merged)
+    again = Run.open(merge([merged], tmp_path / "again").folder)
+    assert not list(again.folder.glob("cells/*/elsewhere.json"))
+    assert (again.folder / "elsewhere.json").is_file()
+    for one in (merged, again):
+        assert sum(batch.num_rows for batch in read_samples(_first(one))) > 0
+
+
+def test_a_damaged_note_is_told(run: Run, tmp_path: Path) -> None:
+    merged = Run.open(merge([run], tmp_path / "merged").folder)
+    (merged.folder / "elsewhere.json").write_text("{")
+    with pytest.raises(StealtimeError, match=r"elsewhere\.json is damaged"):
+        _first(merged).tables("samples")
+    assert not samples_at_hand(merged)

@@ -4,7 +4,6 @@ What counts is read once and never as a whole: of each host its pools remain, an
 counted. Integers add up to the same whoever adds them.
 """
 
-import json
 import os
 import shutil
 from collections import defaultdict
@@ -13,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json, to_json
+
 from stealtime.merging.again import counted_trials_of
 from stealtime.merging.pooling import Gathered, is_pooled
 from stealtime.merging.tables import TrialRow
 from stealtime.store.counts import Counts
 from stealtime.store.documents import COUNTS, ELSEWHERE, PARTIAL_PREFIX, TRIAL
 from stealtime.store.durations import SAMPLES
-from stealtime.store.elsewhere import Elsewhere, ElsewhereFile, fetch, put
+from stealtime.store.elsewhere import Elsewhere, ElsewhereFile, fetch, note_of, put
 from stealtime.store.merged import TrialOrigin
 from stealtime.store.run import Run
 from stealtime.vocabulary.errors import StealtimeError
@@ -108,48 +109,52 @@ def read_hosts(hosts: Sequence[HostParts]) -> Read:
     return Read(rows, remarks, gathered)
 
 
-def write_trials(trials: Sequence[tuple[TrialToWrite, str]]) -> None:
+def write_trials(trials: Sequence[tuple[TrialToWrite, str]]) -> dict[str, dict[str, Any]]:
     """Write trials, each with what becomes of its samples (``merging.merge``).
+
+    Returns:
+        What of them is elsewhere, by the name of the trial's folder (:class:`stealtime.store.elsewhere.Elsewhere`).
 
     Raises:
         StealtimeError: A trial is damaged, or its samples cannot be put into their place.
         OSError: One cannot be written.
     """
-    for trial, samples in trials:
-        _write_trial(trial, samples)
+    written = ((trial.target.name, _write_trial(trial, samples)) for trial, samples in trials)
+    # In other processes there are thousands of them: models would take longer to travel than to be made.
+    return {name: note.model_dump() for name, note in written if note is not None}
 
 
-def _write_trial(trial: TrialToWrite, samples: str) -> None:
+def _write_trial(trial: TrialToWrite, samples: str) -> Elsewhere | None:
     trial.target.mkdir()
     # As it was written, but for its place here: nothing that an older version wrote is made over.
     try:
-        document: dict[str, Any] = json.loads((trial.source / TRIAL).read_bytes())
+        document: dict[str, Any] = from_json((trial.source / TRIAL).read_bytes())
     except ValueError as error:
         raise StealtimeError(f"{trial.source / TRIAL} is damaged: {error}", hint="put it back from a copy") from error
     document |= {"repetition": trial.repetition, "host": trial.host, "origin": trial.origin.model_dump()}
-    (trial.target / TRIAL).write_text(json.dumps(document))
+    (trial.target / TRIAL).write_bytes(to_json(document))
     names = [path.name for path in trial.source.iterdir()]
     stays = trial.is_counted and samples != HERE and COUNTS in names
     for name in names:
-        if name == TRIAL or name.startswith(PARTIAL_PREFIX) or (stays and name == _SAMPLES_FILE):
-            continue
-        _link(trial.source / name, trial.target / name)
+        is_left = name in (TRIAL, ELSEWHERE) or name.startswith(PARTIAL_PREFIX) or (stays and name == _SAMPLES_FILE)
+        if not is_left:
+            _link(trial.source / name, trial.target / name)
+    known = note_of(trial.source)
+    if known is not None:
+        # It is a merged run's already.
+        if samples != HERE:
+            return known
+        fetch(trial.target, _SAMPLES_FILE, known)
+        return None
     sha256 = trial.samples_sha256
-    if ELSEWHERE in names:
-        # It is a merged run's already, whose note of where they are was linked.
-        if samples == HERE:
-            fetch(trial.target, _SAMPLES_FILE)
-            (trial.target / ELSEWHERE).unlink()
-        return
     if not stays or sha256 is None:
         # Without a hash they are in parts: those were linked.
-        return
+        return None
     path = trial.source / _SAMPLES_FILE
     urls = [path.absolute().as_uri()]
     if samples != STAY and path.is_file():
         urls.insert(0, put(path, sha256, samples))
-    known = Elsewhere(host=trial.host, files={_SAMPLES_FILE: ElsewhereFile(sha256=sha256, urls=urls)})
-    (trial.target / ELSEWHERE).write_text(known.model_dump_json())
+    return Elsewhere(host=trial.host, files={_SAMPLES_FILE: ElsewhereFile(sha256=sha256, urls=urls)})
 
 
 def _link(source: Path, target: Path) -> None:

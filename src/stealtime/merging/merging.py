@@ -24,6 +24,7 @@ from stealtime.merging.processes import Processes, processes
 from stealtime.merging.tables import TrialRow, write_merged_rows
 from stealtime.store.counts import Counts
 from stealtime.store.documents import CELLS, COUNTS, MANIFEST, PARTIAL_PREFIX
+from stealtime.store.elsewhere import write_notes
 from stealtime.store.files import remove, write_synced
 from stealtime.store.merged import MergedPart, MergedRecord, TrialOrigin
 from stealtime.store.model import Cell, LoopRecord, Manifest
@@ -88,7 +89,8 @@ def merge(runs: Sequence[Run], output: Path, samples: str = STAY, remarks: Seque
             output.parent.mkdir(parents=True, exist_ok=True)
             try:
                 (writing / CELLS).mkdir(parents=True)
-                workers.map(write_trials, [(_to_write(taken, writing), samples) for taken in trials])
+                noted = workers.map(write_trials, [(_to_write(taken, writing), samples) for taken in trials])
+                write_notes(writing, {name: note for notes in noted for name, note in notes.items()})
                 rows = [replace(taken.row, trial=number) for number, taken in enumerate(trials)]
                 chosen = without(chosen, _about_loops(rows))
                 write_merged_rows(writing, rows)

@@ -57,14 +57,21 @@ class Trial:
         """
         path = self.folder / f"{name}.parquet"
         if self.is_elsewhere(path):
-            from stealtime.store.elsewhere import fetch
+            from stealtime.store.elsewhere import fetch, note_of
 
-            fetch(self.folder, path.name)
+            fetch(self.folder, path.name, note_of(self.folder))
         return path
 
     def is_elsewhere(self, path: Path) -> bool:
         """Tell whether a file of a merged run stayed with its host."""
-        return (self.folder / ELSEWHERE).is_file() and not path.is_file()
+        return not path.is_file() and self._has_parts_elsewhere()
+
+    def _has_parts_elsewhere(self) -> bool:
+        if not any((folder / ELSEWHERE).is_file() for folder in (self.folder, self.folder.parent.parent)):
+            return False
+        from stealtime.store.elsewhere import note_of
+
+        return note_of(self.folder) is not None
 
     def tables(self, name: str) -> tuple[Path, ...]:
         """Give the Parquet files that one of its result's tables is in, one after the other."""
@@ -122,7 +129,7 @@ class Trial:
             NEIGHBOURS: any(neighbour.outcome is not None for neighbour in record.neighbours),
         }
         surroundings = (self.folder / name for name, is_wanted in wanted.items() if is_wanted)
-        if (self.folder / ELSEWHERE).is_file():
+        if self._has_parts_elsewhere():
             # What stayed with its host is looked at once it is asked for.
             here = [path for name in own if (path := self.folder / f"{name}.parquet").is_file()]
             return [*here, *(path for path in surroundings if path.is_file())]

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+from command import make_command
 from qcow2_header import qcow2_header
 
 from stealtime.protect.qemu_command import read_command
 from stealtime.protect.qemu_options import options_of, values_of
+from stealtime.protect.vm_file import read_vm_file
 from stealtime.vocabulary.errors import UsageError
 
 # As `qm showcmd ID --pretty` of Proxmox VE 8 prints it for a server.
@@ -92,6 +94,23 @@ def test_a_server_of_proxmox_is_taken(tmp_path: Path, image: Path) -> None:
         "replaced: vhost for the network card bc:24:11:aa:bb:cc by QEMU's own",
         "replaced: the CPU (x86-64-v2-AES) by QEMU's model 'max'",
     ]
+
+
+def test_a_machine_can_be_kept_as_a_file(
+    tmp_path: Path, image: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stealtime = make_command(monkeypatch, capsys)
+    source, file = f"qemu:{command(tmp_path, image)}", tmp_path / "web.toml"
+    done = stealtime("protect", "describe", source, "--bridge", "vmbr0", "-o", str(file))
+    assert done.code == 0, done.err
+    assert "dropped: USB" in done.err
+    assert file.read_text().startswith("# replaced: the name Web_1 by web-1\n# dropped: ")
+    assert read_vm_file(file) == read_command(command(tmp_path, image), bridge="vmbr0").vm
+    assert stealtime("protect", "describe", source, "--bridge", "vmbr0").out == file.read_text()
+    again = stealtime("protect", "describe", source, "--bridge", "vmbr0", "-o", str(file))
+    assert (again.code, "it is there already" in again.err) == (2, True)
+    nowhere = stealtime("protect", "describe", source, "--bridge", "vmbr0", "-o", str(tmp_path / "no" / "web.toml"))
+    assert nowhere.code == 1
 
 
 def test_a_block_graph_ends_in_a_file(tmp_path: Path, image: Path) -> None:

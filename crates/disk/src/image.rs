@@ -90,7 +90,16 @@ pub struct Image {
 
 impl Image {
     /// Open the image of a disk of so many bytes.
-    pub fn open(ImageFile { path, format }: &ImageFile, bytes: u64) -> Result<Self, ImageError> {
+    pub fn open(file: &ImageFile, bytes: u64) -> Result<Self, ImageError> {
+        Self::open_as(file, bytes, true)
+    }
+
+    /// See that [`Image::open`] would succeed; nothing of it is changed.
+    pub fn look(file: &ImageFile, bytes: u64) -> Result<(), ImageError> {
+        Self::open_as(file, bytes, false).map(drop)
+    }
+
+    fn open_as(ImageFile { path, format }: &ImageFile, bytes: u64, is_written: bool) -> Result<Self, ImageError> {
         let failed = |what| move |source| ImageError::Io { path: path.into(), what, source };
         let kind = std::fs::metadata(path).map_err(failed("read"))?.file_type();
         let mut options = OpenOptions::new();
@@ -115,7 +124,8 @@ impl Image {
             Err(nix::Error::EAGAIN | nix::Error::EACCES) => return Err(in_use()),
             Err(errno) => return Err(failed("locked")(errno.into())),
         }
-        let medium = Medium::open(file, *format).map_err(|source| ImageError::Format { path: path.into(), source })?;
+        let medium = Medium::open(file, *format, is_written)
+            .map_err(|source| ImageError::Format { path: path.into(), source })?;
         let found = medium.bytes().map_err(failed("read"))?;
         if found != bytes {
             return Err(ImageError::Size { path: path.into(), found, expected: bytes });
@@ -151,7 +161,7 @@ impl Image {
     pub fn check(file: &ImageFile, bytes: u64) -> Result<(), ImageError> {
         let path = &file.path;
         if path.is_symlink() || path.exists() {
-            return Self::open(file, bytes)?.check_room();
+            return Self::open_as(file, bytes, false)?.check_room();
         }
         let failed = |source| ImageError::Io { path: path.into(), what: "made", source };
         let folder = path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));

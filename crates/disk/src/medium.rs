@@ -53,14 +53,15 @@ pub(crate) enum Medium {
 }
 
 impl Medium {
-    pub fn open(file: File, format: Format) -> io::Result<Self> {
+    /// `is_written`: else nothing is changed, and its header stays as it is.
+    pub fn open(file: File, format: Format, is_written: bool) -> io::Result<Self> {
         match format {
             Format::Raw => Ok(Self::Raw(file)),
             Format::Qcow2 => {
                 // No other file is opened, whatever the image names.
                 let storage = imago::file::File::try_from(file.try_clone()?)?;
                 let image =
-                    Qcow2::<_, Qcow2Image>::builder(storage).write(true).open(DenyImplicitOpenGate::default())?;
+                    Qcow2::<_, Qcow2Image>::builder(storage).write(is_written).open(DenyImplicitOpenGate::default())?;
                 Ok(Self::Qcow2 { image: RwLock::new(FormatAccess::new(image)), file })
             }
         }
@@ -226,7 +227,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("disk.qcow2");
             make_qcow2(&path);
-            let medium = Medium::open(file(&path), Format::Qcow2).unwrap();
+            let medium = Medium::open(file(&path), Format::Qcow2, true).unwrap();
             let mut model = vec![0; usize::try_from(LENGTH).unwrap()];
             for (change, offset, length) in changes {
                 let length = length.min(LENGTH - offset);
@@ -242,7 +243,7 @@ mod tests {
                         medium.zero(offset, length).unwrap();
                     }
                 }
-                let beside = Medium::open(file(&path), Format::Qcow2).unwrap();
+                let beside = Medium::open(file(&path), Format::Qcow2, true).unwrap();
                 prop_assert!(content(&beside) == model, "another reader sees something else");
                 let data = medium.data_from(offset, LENGTH).unwrap();
                 let skipped = &model[at..usize::try_from(data).unwrap()];
@@ -266,7 +267,7 @@ mod tests {
                 .open(PermissiveImplicitOpenGate::default())
                 .is_ok()
         );
-        Medium::open(file(&path), Format::Qcow2).unwrap_err();
+        Medium::open(file(&path), Format::Qcow2, true).unwrap_err();
     }
 
     #[test]
@@ -274,7 +275,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk.qcow2");
         make_qcow2(&path);
-        let medium = Medium::open(file(&path), Format::Qcow2).unwrap();
+        let medium = Medium::open(file(&path), Format::Qcow2, true).unwrap();
         let grown = |times: u64| {
             for _ in 0..times {
                 medium.write_at(&vec![7; 100 << 10], 0).unwrap();

@@ -1,5 +1,6 @@
 //! What was written of a machine's disks since the last cut, and what makes writers wait.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
@@ -44,8 +45,8 @@ struct State {
     is_over: bool,
     /// Why a disk of this machine takes no writes now.
     fault: Option<String>,
-    /// Why what was written does not come to a medium.
-    medium_fault: Option<String>,
+    /// By disk: why what was written does not come to its medium.
+    medium_faults: BTreeMap<u8, String>,
 }
 
 /// Sees each write of a machine's disks. Clones are one recorder.
@@ -60,7 +61,7 @@ impl Default for Recorder {
             is_cutting: false,
             is_over: false,
             fault: None,
-            medium_fault: None,
+            medium_faults: BTreeMap::new(),
         };
         Self(Arc::new((Mutex::new(state), Condvar::new())))
     }
@@ -168,12 +169,16 @@ impl Recorder {
     /// Why a disk takes no writes now, or what was written does not come to its medium, if that is so.
     pub fn fault(&self) -> Option<String> {
         let state = self.lock();
-        state.fault.clone().or_else(|| state.medium_fault.clone())
+        state.fault.clone().or_else(|| state.medium_faults.values().next().cloned())
     }
 
-    /// What was written does not come to its medium, or does again.
-    pub fn set_medium_fault(&self, fault: Option<String>) {
-        self.lock().medium_fault = fault;
+    /// What was written of a disk does not come to its medium, or does again.
+    pub fn set_medium_fault(&self, disk: u8, fault: Option<String>) {
+        let faults = &mut self.lock().medium_faults;
+        match fault {
+            Some(fault) => drop(faults.insert(disk, fault)),
+            None => drop(faults.remove(&disk)),
+        }
     }
 
     pub(crate) fn set_fault(&self, fault: Option<String>) {

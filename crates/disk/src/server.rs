@@ -47,7 +47,8 @@ impl Disk {
         let answers = Arc::new(Mutex::new(ours.try_clone().map_err(failed)?));
         let (syncs, to_sync) = mpsc::channel();
         let (answers_of_syncs, recorder_of_syncs) = (Arc::clone(&answers), recorder.clone());
-        let flusher = Flusher { image: Arc::clone(&image), recorder: recorder_of_syncs, answers: answers_of_syncs };
+        let flusher =
+            Flusher { number, image: Arc::clone(&image), recorder: recorder_of_syncs, answers: answers_of_syncs };
         let named = |what| thread::Builder::new().name(format!("{what}-{name}").chars().take(15).collect());
         named("sync").spawn(move || flusher.run(&to_sync)).map_err(failed)?;
         let server = Server {
@@ -76,6 +77,7 @@ struct Sync {
 }
 
 struct Flusher {
+    number: u8,
     image: Arc<Image>,
     recorder: Recorder,
     answers: Arc<Mutex<UnixStream>>,
@@ -88,7 +90,7 @@ impl Flusher {
             let waiting: Vec<Sync> = std::iter::once(first).chain(syncs.try_iter()).collect();
             let failed = self.image.sync().err();
             let told = failed.as_ref().map(|error| medium_fault(&self.image, error));
-            self.recorder.set_medium_fault(told);
+            self.recorder.set_medium_fault(self.number, told);
             let failure = failed.map(|error| failure_of(&error));
             for cookie in waiting.into_iter().filter_map(|sync| sync.cookie) {
                 if answer(&self.answers, cookie, failure, &[]).is_err() {

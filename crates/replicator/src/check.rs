@@ -140,7 +140,7 @@ fn disks(spec: &Spec, record: Option<&Record>) -> Vec<Check> {
 }
 
 fn disk(subject: &str, file: &ImageFile, bytes: u64, newest: Term) -> Check {
-    if let Err(error) = Image::open(file, bytes) {
+    if let Err(error) = Image::look(file, bytes) {
         return Check::refused(subject, wording::in_full(&error), error.hint());
     }
     if let Err(error) = Currency::of(&file.path).check(newest.0, false) {

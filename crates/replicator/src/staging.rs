@@ -274,7 +274,7 @@ impl<T: Fn(StagingEvent)> Work<T> {
     fn end_journal(&mut self) {
         let Err(StagingError::Medium(error)) = self.sync() else { return };
         if let (Some(path), Some(image)) = (self.disks.journal_path(), self.disks.image(0)) {
-            self.disks.recorder.set_medium_fault(Some(medium_fault(image, &error)));
+            self.disks.recorder.set_medium_fault(0, Some(medium_fault(image, &error)));
             // Its epochs are in the images, and come to the media when those can take them.
             let _ = std::fs::remove_file(path);
         }

@@ -9,6 +9,7 @@ import typer
 
 from stealtime.cli import commands, protect_hosts
 from stealtime.cli.parameters import AsJson, duration_of
+from stealtime.cli.protect_describe import describe
 from stealtime.cli.protect_doctor import doctor
 from stealtime.cli.protect_hosts import MinInterval, Mode
 from stealtime.cli.protect_machine import (
@@ -59,7 +60,7 @@ def application() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    machine_commands = (start, status, failover, stop, recover, export, doctor, plan, spec)
+    machine_commands = (start, status, failover, stop, recover, export, describe, doctor, plan, spec)
     host_commands = (
         protect_hosts.host,
         protect_hosts.serve,

@@ -9,6 +9,7 @@ import typer
 from stealtime.vocabulary.errors import UsageError
 
 if TYPE_CHECKING:
+    from stealtime.protect.importing import Imported
     from stealtime.protect.session import Choices
     from stealtime.protect.vm_file import VmFile
 
@@ -96,14 +97,22 @@ def read_machine(source: Source, choices: "Choices") -> "VmFile":
         return session.apply_choices(read_vm_file(file), choices)
     from stealtime.cli.output import message_console
 
-    if kind == "qemu":
-        from stealtime.protect.qemu_command import read_command
-
-        imported = read_command(file, choices.bridge)
-    else:
-        from stealtime.protect.libvirt_domain import read_domain
-
-        imported = read_domain(file, choices.bridge)
+    imported = import_machine(kind, file, choices.bridge)
     for remark in imported.remarks:
         message_console().print(remark, style="yellow", markup=False, soft_wrap=True)
     return session.apply_choices(imported.vm, choices)
+
+
+def import_machine(kind: str, file: Path, bridge: str | None) -> "Imported":
+    """Read a machine of ``libvirt`` or ``qemu``.
+
+    Raises:
+        UsageError: It has what cannot be protected.
+    """
+    if kind == "qemu":
+        from stealtime.protect.qemu_command import read_command
+
+        return read_command(file, bridge)
+    from stealtime.protect.libvirt_domain import read_domain
+
+    return read_domain(file, bridge)

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from stealtime.protect.disk_links import as_opened, default_folder
 from stealtime.protect.questions import ask
 from stealtime.protect.session import check_destination, make_spec
 from stealtime.protect.state import State
@@ -66,7 +67,10 @@ def check_machine(vm: VmFile, state: State, host: str, *, is_local: bool = False
     except StealtimeError as error:
         return StartCheckDocument(vm=vm.name, checks=(*checks, _refused("machine", error)))
     checks.append(_fine("machine", f"{spec.machine.machine}, {spec.qemu}, and there is memory for it"))
-    told = ask("check", spec)
+    daemon = state.host(host)
+    images = zip((disk.name for disk in spec.machine.disks), spec.disk_images, strict=True)
+    opened = tuple(as_opened(daemon.config, default_folder(state.path, host), vm.name, images))
+    told = ask("check", spec.model_copy(update={"disk_images": opened}))
     try:
         checks += TypeAdapter(list[StartCheck]).validate_json(told)
     except ValidationError as error:

@@ -74,6 +74,20 @@ def keep_links(
         yield image.model_copy(update={"path": link}) if image.path.is_block_device() else image
 
 
+def as_opened(
+    host_config: Path, fallback: Path, vm: str, disks: Iterable[tuple[str, ImageFileSpec]]
+) -> Iterator[ImageFileSpec]:
+    """Give the images of a machine as its member would open them, as far as there are links already.
+
+    The arguments are those of :func:`keep_links`; nothing is made.
+    """
+    folder = _folder_of(host_config) or fallback
+    for name, image in disks:
+        link = folder / vm / f"{name}.{image.format_}"
+        is_linked = image.path.is_block_device() and link.resolve() == image.path.resolve()
+        yield image.model_copy(update={"path": link}) if is_linked else image
+
+
 def _folder_of(host_config: Path) -> Path | None:
     try:
         told = json.loads(host_config.read_text())["disks"]

@@ -17,10 +17,19 @@ class Imported:
     Attributes:
         vm: The machine.
         remarks: What is replaced or dropped, in sentences.
+        document: The machine as ``VM.toml`` has it.
     """
 
     vm: VmFile
     remarks: list[str]
+    document: dict[str, Any]
+
+    def text(self) -> str:
+        """Give a ``VM.toml`` of it, with the remarks at its head."""
+        import tomli_w
+
+        head = "".join(f"# {' '.join(remark.split())}\n" for remark in self.remarks)
+        return f"{head}{tomli_w.dumps(self.document)}"
 
 
 @dataclass
@@ -102,4 +111,4 @@ class Importing:
             from stealtime.protect.session import first_fault
 
             raise UsageError(f"{self.source}: {first_fault(error)}", hint=_HINT) from error
-        return Imported(vm, self.remarks)
+        return Imported(vm, self.remarks, self.machine)

@@ -17,6 +17,7 @@ from forgetful_disk import after_a_power_cut, forgetful_disk, mounted, small_fil
 from two_hosts import Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip
 
 from stealtime.hosts.counting import COUNTER
+from stealtime.hosts.laboratory import Laboratory
 from stealtime.hosts.namespace_testbed import STANDBY
 
 pytestmark = [
@@ -103,21 +104,9 @@ def test_a_guest_waits_for_room_on_its_hosts_disk(tmp_path: Path) -> None:
     with ExitStack() as stack:
         stack.enter_context(forgetful_disk(tmp_path / "a.ext4", tmp_path / "a", 2 * IMAGE_BYTES))
         image, filler = tmp_path / "a" / "data.raw", tmp_path / "a" / "filler"
-        with image.open("wb") as file:
-            file.truncate(IMAGE_BYTES)
         laboratory = stack.enter_context(laboratory_or_skip())
-        hosts = TwoHosts(
-            laboratory,
-            mode="off",
-            program_arguments=[*COUNTER, "disk=/dev/vda"],
-            disks=[{"name": "data", "path": str(image)}],
-        )
-        hosts.boot()
-        # Until there is no room left.
-        with filler.open("wb") as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(1 << 16))
-                file.flush()
+        hosts = _alone(laboratory, image)
+        _fill(filler)
         counting = Counting(hosts)
         told = await_that(lambda: _disk_alarm(hosts), hosts.log_tail)
         assert "the disk data takes no writes" in told, told
@@ -136,25 +125,32 @@ def test_a_medium_that_takes_nothing_is_an_alarm(tmp_path: Path) -> None:
         # It has more room than what is below it, as a thinly provisioned disk has.
         stack.enter_context(forgetful_disk(small / "a.ext4", tmp_path / "a", 16 * IMAGE_BYTES))
         image, filler = tmp_path / "a" / "data.raw", small / "filler"
-        with image.open("wb") as file:
-            file.truncate(IMAGE_BYTES)
         laboratory = stack.enter_context(laboratory_or_skip())
-        hosts = TwoHosts(
-            laboratory,
-            mode="off",
-            program_arguments=[*COUNTER, "disk=/dev/vda"],
-            disks=[{"name": "data", "path": str(image)}],
-        )
-        hosts.boot()
-        with filler.open("wb") as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(1 << 16))
-                file.flush()
+        hosts = _alone(laboratory, image)
+        _fill(filler)
         counting = Counting(hosts)
         told = await_that(lambda: _disk_alarm(hosts), hosts.log_tail)
         assert f"what was written to {image} does not come to its medium" in told, told
         counting.end()
         hosts.stop()
+
+
+def _alone(laboratory: Laboratory, image: Path) -> TwoHosts:
+    """Boot a guest that nobody protects, from a new image."""
+    with image.open("wb") as file:
+        file.truncate(IMAGE_BYTES)
+    disks = [{"name": "data", "path": str(image)}]
+    hosts = TwoHosts(laboratory, mode="off", program_arguments=[*COUNTER, "disk=/dev/vda"], disks=disks)
+    hosts.boot()
+    return hosts
+
+
+def _fill(filler: Path) -> None:
+    """Leave no room on a file system."""
+    with filler.open("wb") as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1 << 16))
+            file.flush()
 
 
 def _disk_alarm(hosts: TwoHosts) -> str | None:

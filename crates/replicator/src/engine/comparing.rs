@@ -6,7 +6,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -72,7 +72,14 @@ impl Comparing {
         }
     }
 
-    /// What was read since the cut before this one and has not been written since.
+    /// The guest stands. A block that is read from here on may hold a write of the epoch after this one.
+    pub(super) fn cut(&mut self) {
+        if let Some(disks) = &mut self.disks {
+            disks.cut();
+        }
+    }
+
+    /// What was read between the cut before the last one and the last, and was not written meanwhile.
     ///
     /// `written`: the pages of this epoch, in order; `writes`: what was written of the disks in it.
     pub(super) fn take(&mut self, term: Term, epoch: Epoch, written: &[PageRange], writes: &[Write]) -> Comparison {
@@ -109,6 +116,8 @@ struct DiskReading {
     next: Place,
     places: Sender<Place>,
     read: Receiver<(Place, io::Result<BlockDigest>)>,
+    /// What the thread had read at the last cut.
+    read_at_cut: Option<(Place, io::Result<BlockDigest>)>,
     /// The last epoch before the thread was asked; None: nothing is asked, or what comes is of no use.
     asked_in: Option<Epoch>,
     is_busy: bool,
@@ -129,7 +138,7 @@ impl DiskReading {
             }
         })?;
         let next = Place { disk: 0, block: 0 };
-        Ok(Self { blocks, next, places, read, asked_in: None, is_busy: false, next_at: now() })
+        Ok(Self { blocks, next, places, read, read_at_cut: None, asked_in: None, is_busy: false, next_at: now() })
     }
 
     fn ask(&mut self, epoch: Epoch) {
@@ -151,10 +160,16 @@ impl DiskReading {
         Place { disk: u8::try_from(next % self.blocks.len()).unwrap_or(0), block: 0 }
     }
 
+    fn cut(&mut self) {
+        // One at most is under way.
+        if self.read_at_cut.is_none() {
+            self.read_at_cut = self.read.try_recv().ok();
+        }
+    }
+
     fn take(&mut self, epoch: Epoch, writes: &[Write]) -> Vec<(u8, u64, BlockDigest)> {
-        let (place, digest) = match self.read.try_recv() {
-            Ok(read) => read,
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Vec::new(),
+        let Some((place, digest)) = self.read_at_cut.take() else {
+            return Vec::new();
         };
         self.is_busy = false;
         // Of one that was asked for before an earlier cut it is not known what was written in between.
@@ -228,6 +243,7 @@ mod tests {
         disks.next_at = Duration::ZERO;
         disks.ask(Epoch(asked));
         while disks.is_busy {
+            disks.cut();
             let blocks = disks.take(Epoch(cut), writes);
             if !disks.is_busy {
                 return blocks;
@@ -235,6 +251,25 @@ mod tests {
             thread::yield_now();
         }
         panic!("nothing was asked");
+    }
+
+    #[test]
+    fn a_block_that_was_read_after_the_cut_is_not_compared() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = ImageFile::raw(folder.path().join("a"));
+        let image = Image::open_or_make(&file, stealtime_disk::BLOCK_BYTES).unwrap();
+        let mut comparing = comparing(vec![Arc::new(image)]);
+        comparing.cut();
+        // The thread reads while the guest runs on and writes what belongs to the epoch after the one that is taken.
+        let disks = comparing.disks.as_mut().unwrap();
+        disks.ask(Epoch(4));
+        for _ in 0..100 {
+            assert_eq!(disks.take(Epoch(5), &[]), []);
+            thread::sleep(Duration::from_millis(1));
+        }
+        disks.cut();
+        assert_eq!(disks.take(Epoch(6), &[]), [], "a cut lies in between");
+        assert!(!disks.is_busy, "the next one may be asked for");
     }
 
     #[test]

@@ -396,6 +396,7 @@ impl Engine {
         let stopped = now();
         // QEMU has waited for all that it had asked of them.
         let disks = self.settings.disks.recorder.cut();
+        self.comparing.cut();
         faults::point("after-stop");
         let cut = self.settings.relay.drain_and_cut(epoch)?;
         self.cut = epoch;

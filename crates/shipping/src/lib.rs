@@ -16,6 +16,7 @@ pub mod hello;
 pub mod message;
 mod page;
 pub mod pages;
+mod question;
 pub mod refusal;
 pub mod transport;
 pub mod version;
@@ -28,13 +29,14 @@ pub use hello::{
 };
 pub use message::{
     Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, DiskPiece, DiskWanted, EpochBegin, EpochEnd, Heartbeat,
-    Inquire, Leaving, Living, Message, MessageError, PageBatch, Protected, Resign, Told, Verdict,
+    Leaving, Message, MessageError, PageBatch, Protected, Resign,
 };
 pub use page::PAGE_BYTES;
 pub use pages::{
     EncodeError, EncodeStatistics, EpochEncoder, EpochStager, EpochToShip, Layers, PageEncoder, PageSource, StageError,
     StagedEpoch, StagedPage, StagerLimits,
 };
+pub use question::{Inquire, Living, Told, Verdict};
 pub use refusal::Refusal;
 pub use transport::{
     AcceptedStream, CertificateEnd, Endpoint, EndpointError, Identity, IdentityError, Link, LinkError, LinkReceiver,

@@ -1,5 +1,6 @@
 """Command lines of QEMU as protected machines: what is taken, replaced, dropped, and refused by name."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def test_a_server_of_proxmox_is_taken(tmp_path: Path, image: Path) -> None:
     assert imported.remarks == [
         "replaced: the name Web_1 by web-1",
         "dropped: what the BIOS tells of the machine (-smbios)",
-        "replaced: sockets and threads of virtual CPUs by one socket with as many cores",
+        "replaced: sockets, dies and threads of virtual CPUs by one socket with as many cores",
         "dropped: the order in which it boots: the first disk has the boot loader",
         "dropped: the screen (VNC, SPICE)",
         "dropped: single features of the CPU",
@@ -156,6 +157,15 @@ def test_a_kernel_and_a_simple_disk_are_taken(tmp_path: Path, image: Path) -> No
     assert ([disk.bus for disk in vm.disks], vm.network.bridge, vm.devices) == (["virtio"], "br7", ["virtio-rng-pci"])
 
 
+def test_virtual_cpus_are_counted_by_sockets_dies_cores_and_threads(tmp_path: Path, image: Path) -> None:
+    path = command(tmp_path, image)
+    (smp,) = re.findall(r"-smp '?[^ '\\]+'?", path.read_text())
+    path.write_text(path.read_text().replace(smp, "-smp sockets=1,dies=2,cores=2,threads=1"))
+    imported = read_command(path, bridge="vmbr0")
+    assert imported.vm.vcpus == 4
+    assert any("sockets, dies and threads" in remark for remark in imported.remarks)
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -175,6 +185,7 @@ def test_a_kernel_and_a_simple_disk_are_taken(tmp_path: Path, image: Path) -> No
         (("-m 2048", "-m a-lot"), "memory of a-lot cannot be protected"),
         (("4,sockets=2", "4,sockets=two"), "'two' is no number"),
         (("-no-shutdown", "-tpmdev passthrough,id=t"), "a TPM cannot be protected"),
+        (("-no-shutdown", "-set device.net0.mac=1"), "values that -set gives to devices cannot be protected"),
         (("-no-shutdown", "-readconfig /etc/passwd"), "-readconfig cannot be protected"),
         (("-no-shutdown", "-teapot 1"), "-teapot cannot be protected: it is not known"),
         (("-no-shutdown", "-drive if=pflash,format=raw,file=/x"), "UEFI cannot be protected"),

@@ -50,7 +50,7 @@ def keep_links(
     """
     folder = _folder_of(host_config) or fallback
     for name, image in disks:
-        link = folder / vm / f"{name}.{image.format_}"
+        link = _link(folder, vm, name, image)
         others = [folder / vm / f"{name}.{other}" for other in get_args(ImageFormat) if other != image.format_]
         for place in (link, *others):
             if place.exists() and not place.is_symlink() and place.resolve() != image.path.resolve():
@@ -71,7 +71,7 @@ def keep_links(
             raise StealtimeError(
                 f"{link} cannot be made: {error.strerror}", hint="it leads to the machine's image when it comes back"
             ) from error
-        yield image.model_copy(update={"path": link}) if image.path.is_block_device() else image
+        yield _opened(image, link)
 
 
 def as_opened(
@@ -83,9 +83,17 @@ def as_opened(
     """
     folder = _folder_of(host_config) or fallback
     for name, image in disks:
-        link = folder / vm / f"{name}.{image.format_}"
-        is_linked = image.path.is_block_device() and link.resolve() == image.path.resolve()
-        yield image.model_copy(update={"path": link}) if is_linked else image
+        link = _link(folder, vm, name, image)
+        yield _opened(image, link) if link.resolve() == image.path.resolve() else image
+
+
+def _link(folder: Path, vm: str, disk: str, image: ImageFileSpec) -> Path:
+    return folder / vm / f"{disk}.{image.format_}"
+
+
+def _opened(image: ImageFileSpec, link: Path) -> ImageFileSpec:
+    """Give a device by its link; a file is opened where it is."""
+    return image.model_copy(update={"path": link}) if image.path.is_block_device() else image
 
 
 def _folder_of(host_config: Path) -> Path | None:

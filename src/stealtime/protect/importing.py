@@ -105,6 +105,8 @@ class Importing:
         Raises:
             UsageError: It is none that can be protected.
         """
+        if "network" not in self.machine:
+            self._remark("added: a network card, which every protected machine has")
         try:
             vm = VmFile.model_validate(self.machine)
         except ValueError as error:

@@ -221,8 +221,6 @@ def _take_devices(domain: _Domain, root: Element) -> None:
                 domain.drop(words)
         else:
             raise domain.refuse(f"a device <{device.tag}>", "it is not known that all its state is saved")
-    if "network" not in domain.machine:
-        domain.remarks.append("added: a network card, which every protected machine has")
 
 
 def _devices(root: Element) -> Iterator[Element]:

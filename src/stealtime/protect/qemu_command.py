@@ -22,7 +22,7 @@ _SILENT = frozenset(
     {
         *("S", "chardev", "D", "d", "daemonize", "display", "id", "iscsi", "mon", "monitor", "msg", "no-shutdown"),
         *("no-user-config", "nodefaults", "nographic", "overcommit", "pidfile", "qmp", "runas", "sandbox", "uuid"),
-        *("vga", "k", "no-hpet", "only-migratable", "parallel", "set", "trace", "audiodev", "no-fd-bootchk"),
+        *("vga", "k", "no-hpet", "only-migratable", "parallel", "trace", "audiodev", "no-fd-bootchk"),
     }
 )
 """Of no meaning for what the guest is, or of parts of the machine that are told with their device."""
@@ -37,6 +37,7 @@ _DROPPED = {
     "usb": "USB",
     "cdrom": "a CD-ROM drive",
 }
+_UEFI = ("UEFI", "its variables are not replicated", "let it boot by BIOS")
 _REFUSED = {
     "acpitable": ("tables of ACPI of its own", "its guest would find others"),
     "bios": ("a firmware of its own", "only QEMU's BIOS is known to be the same everywhere"),
@@ -45,7 +46,8 @@ _REFUSED = {
     "incoming": ("a machine that waits for a state", "it is booted here"),
     "loadvm": ("a saved state", "a machine is booted"),
     "nic": ("a network card by -nic", "which bridge it joins is not said"),
-    "pflash": ("UEFI", "its variables are not replicated"),
+    "pflash": _UEFI,
+    "set": ("values that -set gives to devices", "they are not taken along", "give them with -device"),
     "snapshot": ("a disk whose changes are thrown away", "a disk is one image that the guest writes"),
     "tpmdev": ("a TPM", "its state is not replicated"),
     "virtfs": ("a folder of the host", "it is no part of the guest that could be copied"),
@@ -68,7 +70,7 @@ _REFUSED_DEVICES = (
     (r"tpm-.*", "the state of a TPM is not replicated"),
     (r"ide-hd|ide-drive|nvme.*|usb-storage|scsi-block|scsi-generic|sd-card", "disks are on virtio or virtio-scsi"),
     (r"e1000.*|rtl8139|ne2k.*|vmxnet3|pcnet|i82.*", "only a virtio network card is"),
-    (r".*9p.*|.*-fs.*|vhost-user-fs.*", "a folder of the host is no part of the guest that could be copied"),
+    (r".*9p.*|.*-fs.*", "a folder of the host is no part of the guest that could be copied"),
     (r"ivshmem.*", "another process writes that memory"),
     (r"pc-dimm|nvdimm|virtio-mem.*", "memory in modules is not tracked"),
 )
@@ -115,8 +117,6 @@ def read_command(path: Path, bridge: str | None = None) -> Imported:
     for device in command.devices:
         _take_device(command, device)
     _take_processor(command)
-    if "network" not in command.machine:
-        command.remarks.append("added: a network card, which every protected machine has")
     return command.finish()
 
 
@@ -156,13 +156,13 @@ def _take_cpus(command: _Command, text: str) -> None:
             raise command.refuse(f"-smp {text}", f"{word!r} is no number")
         return int(word)
 
-    sockets, cores, threads = (number(key, 1) for key in ("sockets", "cores", "threads"))
-    cpus = number("cpus", sockets * cores * threads)
+    sockets, dies, cores, threads = (number(key, 1) for key in ("sockets", "dies", "cores", "threads"))
+    cpus = number("cpus", sockets * dies * cores * threads)
     command.machine["vcpus"] = cpus
     if number("maxcpus", cpus) > cpus:
         command.drop("room for more virtual CPUs while it runs")
-    if sockets > 1 or threads > 1:
-        command.replace("sockets and threads of virtual CPUs", "one socket with as many cores")
+    if max(sockets, dies, threads) > 1:
+        command.replace("sockets, dies and threads of virtual CPUs", "one socket with as many cores")
 
 
 def _take_cpu(command: _Command, text: str) -> None:
@@ -193,7 +193,7 @@ def _take_machine(command: _Command, text: str) -> None:
     if "accel" in values:
         _take_accelerator(command, str(values["accel"]))
     if any(key.startswith("pflash") for key in values):
-        raise command.refuse("UEFI", "its variables are not replicated", "let it boot by BIOS")
+        raise command.refuse(*_UEFI)
     if "confidential-guest-support" in values:
         raise command.refuse("an encrypted guest", "nobody else can read its memory")
 
@@ -226,7 +226,7 @@ def _take_drive(command: _Command, text: str) -> None:
     if values.get("media") == "cdrom":
         command.drop("a CD-ROM drive")
     elif kind == "pflash":
-        raise command.refuse("UEFI", "its variables are not replicated", "let it boot by BIOS")
+        raise command.refuse(*_UEFI)
     elif kind == "virtio":
         _add_disk(command, f"drive{len(command.machine.get('disks', []))}", values, "virtio")
     elif kind != "none":
@@ -254,9 +254,10 @@ def _take_device(command: _Command, device: Values) -> None:
         _take_disk(command, device, _DISK_DEVICES[name])
     elif name in _CARDS:
         _take_card(command, device)
-    elif name in _SCSI_CONTROLLERS or name.startswith("virtio-rng"):
-        if name.startswith("virtio-rng"):
-            command.machine["devices"].append("virtio-rng-pci")
+    elif name in _SCSI_CONTROLLERS:
+        pass  # It comes with its disks.
+    elif name.startswith("virtio-rng"):
+        command.machine["devices"].append("virtio-rng-pci")
     elif name in ("i6300esb", "pvpanic", "pvpanic-pci"):
         command.machine["devices"].append(name)
     else:

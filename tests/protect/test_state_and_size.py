@@ -77,7 +77,9 @@ def test_users_from_before_a_load_are_known_beside_it(place: GuestPlace, tmp_pat
     assert unknown_users(place.client, place.address, asked, tmp_path / "asked") == ["user001500"]
     # What is known is not registered again.
     enrolment.see_to(tmp_path / "again")
-    assert [path.name for path in (tmp_path / "again").iterdir()] == ["known-3"]
+    # Before, it may have taken more than one round until all were registered.
+    before = len(list((tmp_path / "enrolment").iterdir()))
+    assert [path.name for path in (tmp_path / "again").iterdir()] == [f"known-{before + 1}"]
     # One signs off: the server has forgotten it.
     sign_off = place.client.start([sys.executable, "-c", SIGN_OFF, place.address], stdout=subprocess.PIPE)
     assert sign_off.communicate(timeout=20)[0].startswith(b"SIP/2.0 200")

@@ -42,6 +42,11 @@ class Attributed:
         attribution = self.of_long_ones if of_long_ones else self.attribution
         return sum(share.lost_ns for share in attribution.shares if is_meant(share.cause))
 
+    def not_judged_ns(self, *, of_long_ones: bool = False) -> float:
+        """Give the excess of the spikes for which the trace has a gap: they have no cause, and the count says so."""
+        attribution = self.of_long_ones if of_long_ones else self.attribution
+        return attribution.total_lost_ns - attribution.excess_ns
+
     @property
     def unexplained_share(self) -> float:
         """Of the excess of the long spikes."""

@@ -14,8 +14,9 @@ from stealtime.studies.telephony.generators.limit import Limit
 from stealtime.studies.telephony.generators.work import Work
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.sipp.log import LoggedMessage
-from stealtime.studies.telephony.sipp.program import Finished, Sipp, SippOrder, SippUse, start_sipp
+from stealtime.studies.telephony.sipp.program import Finished, SippOrder, SippUse
 from stealtime.studies.telephony.sipp.statistics import SippCounts
+from stealtime.studies.telephony.sipp.together import started_together
 
 
 @dataclass(frozen=True)
@@ -98,14 +99,8 @@ def offer(place: Place, orders: Sequence[SippOrder], folder: Path) -> Offered:
     """
     lost, passed = read_drops(place.client), place.client.traffic()
     before, begin_ns = place.cpu_times(), time.monotonic_ns()
-    running: list[Sipp] = []
-    try:
-        for number, order in enumerate(orders):
-            running.append(start_sipp(place.client, order, folder / f"generator-{number}"))
+    with started_together(place.client, orders, folder) as running:
         each = tuple(sipp.wait() for sipp in running)
-    finally:
-        for sipp in running:
-            sipp.end()
     used, elapsed_ns = place.cpu_times().since(before), time.monotonic_ns() - begin_ns
     passes = place.client.traffic()
     traffic = None if passes is None or passed is None else passes.since(passed)

@@ -1,4 +1,4 @@
-"""Which port a SIPp over TCP can connect from: one whose earlier connection the kernel has forgotten.
+"""Which ports programs over TCP have, and from which one a SIPp can connect: one with no earlier connection left.
 
 A connection that a server lost with its host stays in the client's kernel for minutes after the SIPp that had it: what
 it said last is sent again, and nobody answers. Another one from the same port to the same server is refused meanwhile
@@ -12,6 +12,8 @@ PORTS = 10
 """That are tried, from the usual one on: the next ones are those of phones."""
 _READ_WITHIN_S = 10.0
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+_LISTENS = "0A"
+"""``TCP_LISTEN`` of the kernel's include/net/tcp_states.h, as the tables show it."""
 
 
 def free_port(client: Client, first: int) -> int:
@@ -20,9 +22,7 @@ def free_port(client: Client, first: int) -> int:
     Raises:
         StealtimeError: There is none.
     """
-    # A kernel without IPv6 has no table of it.
-    read = finished_at(client, ["cat", *_TABLES], _READ_WITHIN_S, "the connections of the client were not told")
-    taken = ports_taken(read.stdout.decode())
+    taken = ports_taken(_tables(client))
     for port in range(first, first + PORTS):
         if port not in taken:
             return port
@@ -32,7 +32,31 @@ def free_port(client: Client, first: int) -> int:
     )
 
 
-def ports_taken(table: str) -> set[int]:
-    """Read the local ports of a table as ``/proc/net/tcp`` (proc(5)): the second column, after a colon, hexadecimal."""
+def listening(client: Client) -> set[int]:
+    """Give the ports at which programs of the client take connections.
+
+    Raises:
+        StealtimeError: The client does not tell.
+    """
+    return ports_taken(_tables(client), state=_LISTENS)
+
+
+def ports_taken(table: str, state: str | None = None) -> set[int]:
+    """Read the local ports of a table as ``/proc/net/tcp`` (proc(5)): the second column, after a colon, hexadecimal.
+
+    Args:
+        table: Its text.
+        state: What stands in the fourth column of those that count; None: whatever it is.
+    """
     rows = (line.split() for line in table.splitlines())
-    return {int(row[1].rpartition(":")[2], 16) for row in rows if len(row) > 3 and row[0].endswith(":")}
+    return {
+        int(row[1].rpartition(":")[2], 16)
+        for row in rows
+        if len(row) > 3 and row[0].endswith(":") and state in (None, row[3])
+    }
+
+
+def _tables(client: Client) -> str:
+    # A kernel without IPv6 has no table of it.
+    read = finished_at(client, ["cat", *_TABLES], _READ_WITHIN_S, "the connections of the client were not told")
+    return read.stdout.decode()

@@ -46,6 +46,8 @@ timer E)."""
 _ENDS_WITHIN_S = 2 * ANSWERED_WITHIN_S + 10.0
 """After its own limit."""
 _LAST_LINES = 5
+_NO_PORT = 254
+"""What it ends with where it cannot bind or listen (EXIT_BIND_ERROR of its include/sipp.hpp)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,14 +113,16 @@ class Sipp:
         """Wait until it has ended; give what it saw.
 
         Raises:
-            StealtimeError: It did not end in time, or told of no statistics.
+            StealtimeError: It did not end in time, did not get its port, or told of no statistics.
         """
         if not self._has_ended_within(self.limit_s + _ENDS_WITHIN_S):
             self.end()
             raise StealtimeError(f"SIPp did not end within {self.limit_s + _ENDS_WITHIN_S:g} s")
         # What it had of CPUs is told until somebody waits for it.
         use = self.use()
-        self.process.wait()
+        if self.process.wait() == _NO_PORT:
+            # Its statistics are whole, and count no call.
+            raise StealtimeError(f"SIPp did not get its port: {self.log_tail()}", hint="another program has it")
         text = _read(self.folder / "statistics.csv")
         if text.count("\n") < 2:
             raise StealtimeError(
@@ -147,6 +151,10 @@ class Sipp:
     def has_answer(self) -> bool:
         """Tell whether a call of it was answered so far."""
         return any(message.kind == "answered" for message in self.messages())
+
+    @property
+    def has_ended(self) -> bool:
+        return self._has_ended_within(0.0)
 
     def begin_no_more(self) -> None:
         """Have it begin no further call, and end with those that it has begun."""

@@ -63,5 +63,5 @@ def test_one_that_gets_no_port_is_told(tmp_path: Path) -> None:
     with socket.create_server((ADDRESS, 0)) as server:
         options = ("-p", str(server.getsockname()[1]))
         sipp = start_sipp(LocalClient(ADDRESS), order(options=options), tmp_path / "refused")
-        with pytest.raises(StealtimeError, match="SIPp did not get its port: .*Address already in use"):
+        with pytest.raises(StealtimeError, match=r"SIPp did not get its port: .*Address already in use"):
             sipp.wait()

@@ -222,12 +222,8 @@ def test_media_ports_that_cannot_be_had_are_refused(ports: tuple[int, int]) -> N
 
 def test_a_host_without_sipp_is_told_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    find_sipp.cache_clear()
-    try:
-        with pytest.raises(StealtimeError, match="sipp is not installed") as refused:
-            find_sipp()
-    finally:
-        find_sipp.cache_clear()
+    with pytest.raises(StealtimeError, match="sipp is not installed") as refused:
+        find_sipp()
     assert refused.value.hint == "install the package sip-tester"
 
 

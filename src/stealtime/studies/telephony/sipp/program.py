@@ -4,7 +4,6 @@ Every message that counts is a line of its log of actions, with the user's name 
 the real-time clock; its statistics are a CSV file. Stamps are put on the monotonic clock by one reading of both clocks.
 """
 
-import functools
 import os
 import resource
 import select
@@ -201,7 +200,6 @@ class Finished:
     use: SippUse
 
 
-@functools.cache
 def find_sipp() -> str:
     """Find SIPp.
 

@@ -505,6 +505,21 @@ def pooled_percentile_curve(parts: Sequence[Series]) -> PercentileCurveDict:
 def pooled_histogram(parts: Sequence[Series]) -> HistogramDict:
     """Count all samples of all parts into the same bins."""
 
+def merged_counts(
+    parts: Sequence[tuple[NDArray[np.uint64], NDArray[np.uint64]]],
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Add up how often each duration came in several parts.
+
+    Args:
+        parts: Of each its durations and their counts, shape (rows,) each, contiguous.
+
+    Returns:
+        All durations in order, each once, and their counts; what came never is left out.
+
+    Raises:
+        ValueError: A part has another number of counts than of durations.
+    """
+
 def attribute_native(trace: TraceDict, probe: FollowedDict, spikes: SpikesDict) -> AttributionDict:
     """Split the spikes of a machine by its own trace.
 

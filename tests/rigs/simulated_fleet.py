@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from stealtime.merging.tables import figures_of_counts
+from stealtime.merging.rows import figures_of_counts
 from stealtime.site.peers import LEVELS, STALLS, TrialValues
 from stealtime.store.counts import ENVELOPE_SCHEMA, LONGEST_SCHEMA, Counts, counts_table, merge_counts, write_table
 

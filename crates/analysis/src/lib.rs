@@ -20,6 +20,7 @@
 //! ```
 
 mod buckets;
+mod counts;
 mod curve;
 mod envelope;
 mod held_back;
@@ -32,6 +33,7 @@ mod spikes;
 mod summary;
 mod worst;
 
+pub use counts::merged_counts;
 pub use curve::{PercentileCurve, pooled_percentile_curve};
 pub use envelope::Envelope;
 pub use held_back::{HeldBack, Pause};

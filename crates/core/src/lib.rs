@@ -9,6 +9,7 @@
 
 mod attribution;
 mod column;
+mod counts;
 mod dictionary;
 mod errors;
 mod events;
@@ -33,6 +34,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::attribution::{attribute_native, attribute_user_mode, attribute_virtual};
+    #[pymodule_export]
+    use crate::counts::merged_counts;
     #[pymodule_export]
     use crate::extract::extract_tasks;
     #[pymodule_export]

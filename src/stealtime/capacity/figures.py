@@ -9,10 +9,10 @@ from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from stealtime.capacity.placement import demand_if_spread_percent, idle_elsewhere_percent
-from stealtime.capacity.student import student_quantile
 from stealtime.capacity.threads_use import ThreadsUse
 from stealtime.capacity.use import Figure, GuestUse, Use, ViewUse
 from stealtime.vocabulary.readings import Absent
+from stealtime.vocabulary.student import student_quantile
 
 _Seen = TypeVar("_Seen")
 OF_EACH_VCPU = (

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from stealtime.merging.tables import CountedTrial, TrialRow, counted_trials, rows_of_merged
+from stealtime.merging.tables import counted_trials, rows_of_merged
+from stealtime.merging.trial_row import CountedTrial, TrialRow
 from stealtime.store.documents import CELLS, COUNTS, TRIAL
 from stealtime.store.merged import MergedPart
 from stealtime.store.run import Run, Trial

@@ -9,7 +9,7 @@ from typing import Literal
 
 from stealtime.merging.document import pools_of_run
 from stealtime.merging.figures import NAMES, HostPool, hosts_of
-from stealtime.merging.tables import TrialRow
+from stealtime.merging.trial_row import TrialRow
 from stealtime.report import notation
 from stealtime.report.interval import REPETITIONS_MIN, interval_of_repetitions, ratio_of_repetitions
 from stealtime.store.run import Run

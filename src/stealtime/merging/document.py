@@ -2,7 +2,8 @@
 
 from stealtime.merging.figures import HostsOfCell, figures_of
 from stealtime.merging.pooling import CellPools, pools_of_rows, read_pools
-from stealtime.merging.tables import TrialRow, rows_of_merged, tables_of
+from stealtime.merging.tables import rows_of_merged, tables_of
+from stealtime.merging.trial_row import TrialRow
 from stealtime.store.elsewhere import samples_at_hand
 from stealtime.store.merged import MergedPart
 from stealtime.store.run import Run

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from stealtime.merging.pooling import CellPools, Pool, is_pooled, loops_of
-from stealtime.merging.tables import TrialRow
+from stealtime.merging.trial_row import TrialRow
 from stealtime.report.interval import REPETITIONS_MIN, interval_of_repetitions
 from stealtime.vocabulary.readings import Model
 

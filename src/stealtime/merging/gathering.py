@@ -16,7 +16,7 @@ from pydantic_core import from_json, to_json
 
 from stealtime.merging.again import counted_trials_of
 from stealtime.merging.pooling import Gathered, is_pooled
-from stealtime.merging.tables import TrialRow
+from stealtime.merging.trial_row import TrialRow
 from stealtime.store.counts import Counts
 from stealtime.store.documents import COUNTS, ELSEWHERE, PARTIAL_PREFIX, TRIAL
 from stealtime.store.durations import SAMPLES
@@ -133,12 +133,15 @@ def _write_trial(trial: TrialToWrite, samples: str) -> Elsewhere | None:
         raise StealtimeError(f"{trial.source / TRIAL} is damaged: {error}", hint="put it back from a copy") from error
     document |= {"repetition": trial.repetition, "host": trial.host, "origin": trial.origin.model_dump()}
     (trial.target / TRIAL).write_bytes(to_json(document))
-    names = [path.name for path in trial.source.iterdir()]
+    # As text: putting the paths of all files of thousands of trials together would take as long as linking them.
+    source, target = str(trial.source), str(trial.target)
+    with os.scandir(source) as found:
+        names = [entry.name for entry in found]
     stays = trial.is_counted and samples != HERE and COUNTS in names
     for name in names:
         is_left = name in (TRIAL, ELSEWHERE) or name.startswith(PARTIAL_PREFIX) or (stays and name == _SAMPLES_FILE)
         if not is_left:
-            _link(trial.source / name, trial.target / name)
+            _link(f"{source}/{name}", f"{target}/{name}")
     known = note_of(trial.source)
     if known is not None:
         # It is a merged run's already.
@@ -157,7 +160,7 @@ def _write_trial(trial: TrialToWrite, samples: str) -> Elsewhere | None:
     return Elsewhere(host=trial.host, files={_SAMPLES_FILE: ElsewhereFile(sha256=sha256, urls=urls)})
 
 
-def _link(source: Path, target: Path) -> None:
+def _link(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError:

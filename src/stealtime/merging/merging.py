@@ -21,7 +21,8 @@ from stealtime.merging.gathering import (
 from stealtime.merging.parts import Chosen, Part, choose, without
 from stealtime.merging.pooling import Gathered, pools_of_gathered, write_pools
 from stealtime.merging.processes import Processes, processes
-from stealtime.merging.tables import TrialRow, write_merged_rows
+from stealtime.merging.tables import write_merged_rows
+from stealtime.merging.trial_row import TrialRow
 from stealtime.store.counts import Counts
 from stealtime.store.documents import CELLS, COUNTS, MANIFEST, PARTIAL_PREFIX
 from stealtime.store.elsewhere import write_notes

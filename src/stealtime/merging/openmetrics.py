@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from stealtime.merging.tables import RunTables, TrialRow, tables_of
+from stealtime.merging.tables import RunTables, tables_of
+from stealtime.merging.trial_row import TrialRow
 from stealtime.report.page.file import write_page
 from stealtime.store.counts import Counts
 from stealtime.store.run import Run

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stealtime.merging.tables import TrialRow
+from stealtime.merging.trial_row import TrialRow
+from stealtime.store.columns import arrow_column
 from stealtime.store.counts import Counts, merge_counts
 
 POOLS = "pools.parquet"
@@ -200,7 +201,7 @@ def write_pools(folder: Path, pools: Mapping[str, CellPools]) -> None:
         told += [] if one.together is None else [(cell, None, one.together)]
     rows = [(cell, host, pool.units_per_s, pool.samples, *pool.units) for cell, host, pool in told]
     columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(_SCHEMA)
-    arrays = [pa.array(column, type=one.type) for column, one in zip(columns, _SCHEMA, strict=True)]
+    arrays = [arrow_column(column, one.type) for column, one in zip(columns, _SCHEMA, strict=True)]
     pq.write_table(pa.Table.from_arrays(arrays, schema=_SCHEMA), folder / POOLS, compression="zstd")
 
 

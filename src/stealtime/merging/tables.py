@@ -8,8 +8,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stealtime.campaigns.validity import reasons_of
-from stealtime.report.strangers import strangers_figures
+from stealtime.merging.trial_row import CountedTrial, TrialRow
+from stealtime.store.columns import arrow_column
 from stealtime.store.counts import Counts
-from stealtime.store.documents import CELLS, COUNTS, LONGEST, PARTIAL_PREFIX
-from stealtime.store.model import TrialRecord
-from stealtime.store.run import Run, Trial
-from stealtime.store.travelling import CountsFile, has_counts, read_counts, read_counts_file
+from stealtime.store.documents import CELLS, COUNTS, PARTIAL_PREFIX
+from stealtime.store.run import Run
+from stealtime.store.travelling import CountsFile, read_counts_file
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.message import TickProbe
 
 TRIALS = "trials.parquet"
 INDEX_VERSION = 2
@@ -67,139 +64,7 @@ TRIALS_SCHEMA = pa.schema(
         ("stalls_4ms", pa.uint64()),
     ]
 )
-_PERCENTILES = {
-    "p50_units": (50, 100),
-    "p90_units": (90, 100),
-    "p99_units": (99, 100),
-    "p999_units": (999, 1_000),
-    "p9999_units": (9_999, 10_000),
-}
-_STALLS = {"stalls_1ms": 1_000_000, "stalls_4ms": 4_000_000}
 RUN_COUNTS_SCHEMA = pa.schema([("trial", pa.uint32()), ("duration", pa.uint64()), ("count", pa.uint64())])
-
-
-@dataclass(frozen=True)
-class TrialRow:
-    """One trial of a run."""
-
-    trial: int
-    folder: str
-    run: str
-    cell: str
-    platform: str
-    scenario: str
-    probe: str
-    measurement: str
-    traced: bool
-    repetition: int
-    host: str
-    started_at: datetime
-    """In UTC, without saying so: DuckDB knows no time zones without an extension."""
-    state: str
-    usable: bool
-    why_not: str | None
-    units_per_s: float | None
-    samples: int | None
-    watched_units: int | None
-    longest_units: int | None
-    longest_start_units: int | None
-    rounded_samples: int | None
-    loop_iterations: int | None
-    limit: str | None
-    limit_pause_ns: int | None
-    cause: str | None
-    """Of the longest sample, where it was traced; else what the trial itself says was found around it."""
-    min_units: int | None
-    p50_units: int | None
-    p90_units: int | None
-    p99_units: int | None
-    p999_units: int | None
-    """Percentiles are None where there are too few samples to resolve them."""
-    p9999_units: int | None
-    stalls_1ms: int | None
-    """Samples of at least 1 ms more than the shortest one, without those that a limit's pause may explain."""
-    stalls_4ms: int | None
-
-    @property
-    def watched_s(self) -> float:
-        return 0.0 if self.units_per_s is None else (self.watched_units or 0) / self.units_per_s
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether it has counts that may be used."""
-        return self.usable and self.samples is not None
-
-
-def row_of(number: int, trial: Trial, run: str, host: str, counted: CountsFile | None) -> TrialRow:
-    """Describe a trial in one row.
-
-    Args:
-        number: Its own in the tables.
-        trial: What it is about.
-        run: The run that measured it.
-        host: As the merged run calls it.
-        counted: Its counts; None where it has none.
-    """
-    record = trial.record
-    reasons = reasons_of([record])[0]
-    longest = None if counted is None else _longest(trial.folder)
-    outcome = record.outcome
-    limit = None if outcome is None else outcome.limit
-    probe = None if outcome is None else outcome.request.probe
-    return TrialRow(
-        trial=number,
-        folder=str(trial.folder),
-        run=run,
-        cell=record.cell.name,
-        platform=record.cell.platform,
-        scenario=record.cell.scenario,
-        probe=record.cell.probe,
-        measurement=record.cell.measurement,
-        traced=record.cell.traced,
-        repetition=record.repetition,
-        host=host,
-        started_at=record.started_at.astimezone(UTC).replace(tzinfo=None),
-        state=record.state,
-        usable=not reasons,
-        why_not="; ".join(reasons) or None,
-        units_per_s=None if counted is None else counted.units_per_s,
-        samples=None if counted is None else counted.counts.samples,
-        watched_units=None if counted is None else counted.watched_units,
-        longest_units=None if longest is None else longest[1],
-        longest_start_units=None if longest is None else longest[0],
-        rounded_samples=None if counted is None else counted.counts.rounded,
-        loop_iterations=probe.iterations if isinstance(probe, TickProbe) else None,
-        limit=None if limit is None else str(limit.kind),
-        limit_pause_ns=None if limit is None else limit.pause_ns,
-        cause=(longest[2] if longest is not None else None) or _circumstance(record),
-        **_figures(counted, None if limit is None else limit.pause_ns),
-    )
-
-
-def _figures(counted: CountsFile | None, pause_ns: int | None) -> dict[str, int | None]:
-    if counted is None or not counted.counts.samples:
-        return dict.fromkeys(("min_units", *_PERCENTILES, *_STALLS))
-    return figures_of_counts(counted.counts, counted.units_per_s, pause_ns)
-
-
-def figures_of_counts(counts: Counts, units_per_s: float, pause_ns: int | None) -> dict[str, int | None]:
-    """Give the figures that a row has of a trial's counts, in units.
-
-    Args:
-        counts: At least one sample.
-        units_per_s: The rate of their clock.
-        pause_ns: Of the kernel's limit on real-time threads that acted; samples that may be one are no stalls.
-    """
-    found: dict[str, int | None] = {"min_units": int(counts.duration[0])}
-    found |= dict(zip(_PERCENTILES, counts.percentiles(list(_PERCENTILES.values())), strict=True))
-    for name, over_ns in _STALLS.items():
-        begin = int(counts.duration[0]) + int(over_ns * units_per_s / 1e9)
-        chosen = counts.duration >= np.uint64(begin)
-        if pause_ns is not None:
-            # As the study of latency does: from half a pause on, a sample may be one.
-            chosen &= counts.duration < np.uint64(int(0.5 * pause_ns * units_per_s / 1e9))
-        found[name] = int(counts.count[chosen].sum())
-    return found
 
 
 @dataclass(frozen=True)
@@ -211,14 +76,6 @@ class RunTables:
     """By the row's ``trial``."""
     remarks: tuple[str, ...] = ()
     """What could not be read and is left out."""
-
-
-@dataclass(frozen=True)
-class CountedTrial:
-    """A trial's row, and what its counts were read of; None where it has none."""
-
-    row: TrialRow
-    counted: CountsFile | None
 
 
 def tables_of(run: Run) -> RunTables:
@@ -277,7 +134,10 @@ def counted_trials(run: Run, remarks: list[str]) -> list[CountedTrial]:
             if run.manifest.merged is not None:
                 raise
             # Something has happened to its files since: all of them are looked at.
-    made = list(_made(run, remarks))
+    # Whoever finds all rows made need not load the studies, which takes longer than reading them.
+    from stealtime.merging.rows import made_of
+
+    made = list(made_of(run, remarks))
     if run.manifest.state != "running" and run.manifest.merged is None and not remarks:
         with contextlib.suppress(OSError):
             _write_rows(run.folder, [one.row for one in made], _state_of(run))
@@ -302,30 +162,6 @@ def _known_rows(run: Run) -> list[TrialRow] | None:
 
 def _counted(run: Run, row: TrialRow) -> CountsFile | None:
     return None if row.samples is None else read_counts_file(run.folder / row.folder / COUNTS)
-
-
-def _made(run: Run, remarks: list[str]) -> Iterator[CountedTrial]:
-    identity = run.manifest.identity
-    name = run.run_id if identity is None else identity.name
-    for number, trial in enumerate(_readable_trials(run, remarks)):
-        counted: CountsFile | None = None
-        try:
-            counted = read_counts(trial) if has_counts(trial) else None
-        except StealtimeError as error:
-            remarks.append(f"{trial.record.trial_id} of {run.run_id} is not counted: {error.message}")
-        row = row_of(number, trial, run.run_id, name, counted)
-        yield CountedTrial(replace(row, folder=f"{CELLS}/{trial.folder.name}"), counted)
-
-
-def _readable_trials(run: Run, remarks: list[str]) -> Iterator[Trial]:
-    try:
-        yield from run.trials
-    except StealtimeError:
-        for folder in sorted((run.folder / CELLS).glob("[!.]*")):
-            try:
-                yield run.read_trial(folder)
-            except StealtimeError as error:
-                remarks.append(f"a trial of {run.run_id} is left out: {error.message}")
 
 
 def _state_of(run: Run) -> bytes:
@@ -356,7 +192,7 @@ def write_merged_rows(folder: Path, rows: Sequence[TrialRow]) -> None:
 
 def _write_rows(folder: Path, rows: Sequence[TrialRow], state: bytes) -> None:
     columns = [[getattr(row, field.name) for row in rows] for field in TRIALS_SCHEMA]
-    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, TRIALS_SCHEMA, strict=True)]
+    arrays = [arrow_column(column, field.type) for column, field in zip(columns, TRIALS_SCHEMA, strict=True)]
     _put(pa.Table.from_arrays(arrays, schema=TRIALS_SCHEMA.with_metadata({_STATE: state})), folder / TRIALS)
 
 
@@ -428,21 +264,3 @@ def _parted(trial: Any, duration: Any, count: Any) -> Iterator[tuple[int, Counts
     starts = [0, *edges.tolist()] if len(trial) else []
     for begin, end in zip(starts, [*starts[1:], len(trial)], strict=True):
         yield int(trial[begin]), Counts(duration[begin:end], count[begin:end])
-
-
-def _longest(folder: Path) -> tuple[int, int, str | None] | None:
-    try:
-        file = pq.ParquetFile(folder / LONGEST, pre_buffer=False)
-        table = file.read(columns=["start", "duration", "cause"], use_threads=False)
-    except (pa.ArrowException, OSError):
-        return None
-    if not table.num_rows:
-        return None
-    start, duration, cause = (column[0].as_py() for column in table.columns)
-    return int(start), int(duration), cause
-
-
-def _circumstance(record: TrialRecord) -> str | None:
-    """Say what a trial itself tells of what took its CPU, where nothing was traced."""
-    found = None if record.strangers is None else strangers_figures([record.strangers])
-    return None if found is None else found.words

@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+
+from stealtime.vocabulary.student import student_quantile
 
 CONFIDENCE = 0.95
 REPETITIONS_MIN = 4
@@ -146,7 +147,12 @@ def method_of_ratio(base: int, other: int) -> str:
 
 
 def _t(degrees: float) -> float:
-    return float(special.stdtrit(degrees, 0.5 + CONFIDENCE / 2))
+    probability = 0.5 + CONFIDENCE / 2
+    if float(degrees).is_integer():
+        return student_quantile(int(degrees), probability)
+    from scipy import special
+
+    return float(special.stdtrit(degrees, probability))
 
 
 def _from_logarithms(middle: float, reach: float) -> Interval:

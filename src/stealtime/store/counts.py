@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from stealtime._core import merged_counts
 from stealtime.store.sample_units import Samples
 from stealtime.store.tables import PARQUET_KEY
 
@@ -25,10 +26,6 @@ DISTINCT_MOST = 1 << 16
 """Ten times what a trial of the probes has; 0.3 MiB."""
 KEPT_BITS = 9
 LONGEST_KEPT = 256
-_DENSE_FROM = 1 << 17
-"""Rows; fewer are sorted in less time than zeros are written."""
-_DENSE_SHARE = 4
-"""Places for each row."""
 BUCKETS_MOST = 1 << 16
 ROUNDED = f"rounded down to {KEPT_BITS} significant bits"
 """The name of the fallback."""
@@ -105,37 +102,8 @@ def merge_counts(parts: Iterable[Counts]) -> Counts:
     found = [one for one in parts if len(one.duration)]
     if not found:
         return NOTHING
-    rounded = sum(one.rounded for one in found)
-    rows = sum(len(one.duration) for one in found)
-    if rows < _DENSE_FROM:
-        return Counts(*_merged_sorted(found), rounded)
-    # Most durations lie close together: they are added where they belong, and only the rest is sorted.
-    low = min(int(one.duration[0]) for one in found)
-    cuts = [int(np.searchsorted(one.duration, np.uint64(low + _DENSE_SHARE * rows))) for one in found]
-    sums = np.zeros(_DENSE_SHARE * rows, np.uint64)
-    for one, cut in zip(found, cuts, strict=True):
-        # Each of them has a duration once.
-        sums[(one.duration[:cut] - np.uint64(low)).astype(np.intp)] += one.count[:cut]
-    there = np.flatnonzero(sums)
-    above = [Counts(one.duration[cut:], one.count[cut:]) for one, cut in zip(found, cuts, strict=True)]
-    duration, count = _merged_sorted(above)
-    return Counts(
-        np.concatenate((there.astype(np.uint64) + np.uint64(low), duration)),
-        np.concatenate((sums[there], count)),
-        rounded,
-    )
-
-
-def _merged_sorted(parts: Sequence[Counts]) -> tuple[Units, Units]:
-    values = np.concatenate([one.duration for one in parts])
-    weights = np.concatenate([one.count for one in parts])
-    if not len(values):
-        return values, weights
-    # The parts are in order: a stable sort merges them.
-    order = np.argsort(values, kind="stable")
-    values = values[order]
-    begins = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
-    return values[begins], np.add.reduceat(weights[order], begins)
+    duration, count = merged_counts([(one.duration, one.count) for one in found])
+    return Counts(duration, count, sum(one.rounded for one in found))
 
 
 def count_durations(durations: NDArray[Any]) -> Counts:

@@ -1,7 +1,8 @@
 """Quantiles of Student's t for whole degrees of freedom; pure.
 
-scipy gives them too, and 26 MB of memory with them, which an exporter on every host is not to take. A test holds these
-against scipy's. Source: M. Abramowitz, I. Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+scipy gives them too, with 26 MB of memory, which an exporter on every host is not to take, and after 0.2 s of loading,
+which a command would make its user wait. A test holds these against scipy's. Source: M. Abramowitz, I. Stegun,
+Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
 """
 
 import math

@@ -3,7 +3,7 @@
 import pytest
 from scipy.special import stdtrit
 
-from stealtime.capacity.student import student_quantile
+from stealtime.vocabulary.student import student_quantile
 
 
 @pytest.mark.parametrize("degrees", range(1, 13))

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,8 +26,11 @@ use crate::counter::settings::{Counter, Place};
 /// A connection costs a thread; a guest of little memory carries so many.
 const MOST_CONNECTIONS: usize = 256;
 
-/// The answer should be on its way before the machine goes down.
-const BEFORE_REBOOT: Duration = Duration::from_millis(250);
+/// A machine that was told to go down waits for so long at most until whoever asked has the answer.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Of an answer in a datagram nobody hears whether it arrived.
+const AFTER_DATAGRAM: Duration = Duration::from_millis(250);
 
 /// A listener that cannot accept for want of descriptors or memory tries again after this.
 const AFTER_REFUSAL: Duration = Duration::from_millis(100);
@@ -62,7 +65,7 @@ pub enum CounterError {
 pub enum OnReboot {
     /// It is refused: this machine is not the counter's own.
     Refuse,
-    /// This is called, a little later.
+    /// This is called, once the answer has arrived.
     Call(fn(RebootMode)),
 }
 
@@ -192,8 +195,21 @@ fn answer_stream(mut connection: TcpStream, state: &State) -> io::Result<()> {
             state.churn.verify_all();
             state.verify_disk();
         }
-        connection.write_all(&state.answer(&request))?;
+        let (answer, end) = state.answer(&request);
+        connection.write_all(&answer)?;
+        if let Some(end) = end {
+            await_end_of(&mut connection);
+            end();
+        }
     }
+}
+
+/// Waits until whoever asked has the answer, and hangs up: where output is held until a checkpoint is whole, that may
+/// take as long as it likes.
+fn await_end_of(connection: &mut TcpStream) {
+    let _ = connection.shutdown(Shutdown::Write);
+    let _ = connection.set_read_timeout(Some(ANSWERED_WITHIN));
+    let _ = connection.read(&mut [0]);
 }
 
 fn answer_datagrams(socket: &UdpSocket, state: &State) -> Result<Infallible, CounterError> {
@@ -204,12 +220,18 @@ fn answer_datagrams(socket: &UdpSocket, state: &State) -> Result<Infallible, Cou
         let Ok((length, from)) = socket.recv_from(&mut bytes) else { continue };
         let Ok(request) = Request::decode(&bytes[..length]) else { continue };
         // As lossy as UDP is in any case: the client asks again.
-        let _ = socket.send_to(&state.answer(&request), from);
+        let (answer, end) = state.answer(&request);
+        let _ = socket.send_to(&answer, from);
+        if let Some(end) = end {
+            thread::sleep(AFTER_DATAGRAM);
+            end();
+        }
     }
 }
 
 impl State {
-    fn answer(&self, request: &Request) -> [u8; ANSWER_BYTES] {
+    /// The answer, and what ends the machine once it has arrived, if that was asked.
+    fn answer(&self, request: &Request) -> ([u8; ANSWER_BYTES], Option<impl FnOnce() + use<>>) {
         let counted = self.entry(request).answer(request);
         let [pages, verified, mismatches] = self.churn.counts();
         let answer = Answer {
@@ -223,7 +245,16 @@ impl State {
             life: self.identity.life,
             ..counted
         };
-        answer.encode()
+        let mode = match answer.outcome {
+            Outcome::Rebooting => Some(RebootMode::RB_AUTOBOOT),
+            Outcome::PoweringOff => Some(RebootMode::RB_POWER_OFF),
+            _ => None,
+        };
+        let end = match (self.on_reboot, mode) {
+            (OnReboot::Call(reboot), Some(mode)) => Some(move || reboot(mode)),
+            _ => None,
+        };
+        (answer.encode(), end)
     }
 
     fn verify_disk(&self) {
@@ -255,27 +286,54 @@ impl State {
             (Operation::Reboot | Operation::PowerOff, OnReboot::Refuse) => {
                 ledger.tell(Outcome::Refused, request.client)
             }
-            (Operation::Reboot, OnReboot::Call(reboot)) => {
-                let promised = promised(reboot, RebootMode::RB_AUTOBOOT, Outcome::Rebooting);
-                ledger.tell(promised, request.client)
-            }
-            (Operation::PowerOff, OnReboot::Call(reboot)) => {
-                let promised = promised(reboot, RebootMode::RB_POWER_OFF, Outcome::PoweringOff);
-                ledger.tell(promised, request.client)
-            }
+            (Operation::Reboot, OnReboot::Call(_)) => ledger.tell(Outcome::Rebooting, request.client),
+            (Operation::PowerOff, OnReboot::Call(_)) => ledger.tell(Outcome::PoweringOff, request.client),
         }
     }
 }
 
-/// Have it happen a little later, so that the answer, which this is, leaves before.
-fn promised(reboot: fn(RebootMode), mode: RebootMode, outcome: Outcome) -> Outcome {
-    let later = move || {
-        thread::sleep(BEFORE_REBOOT);
-        reboot(mode);
-    };
-    if spawn("reboot", later).is_ok() { outcome } else { Outcome::Refused }
-}
-
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{self, Sender};
+    use std::sync::{Mutex, PoisonError};
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        counter: Counter,
+    }
+
+    static ENDED: Mutex<Option<Sender<RebootMode>>> = Mutex::new(None);
+
+    fn end(mode: RebootMode) {
+        ENDED.lock().unwrap_or_else(PoisonError::into_inner).as_ref().unwrap().send(mode).unwrap();
+    }
+
+    #[test]
+    fn a_machine_that_is_to_power_off_goes_down_when_who_asked_has_the_answer() {
+        let (ended, heard) = mpsc::channel();
+        *ENDED.lock().unwrap() = Some(ended);
+        let CommandLine { counter } = CommandLine::parse_from(["counter", "--tcp", "127.0.0.1:0"]);
+        let server = Server::bind(&counter, OnReboot::Call(end), |_| ()).unwrap();
+        let address = server.addresses().unwrap().tcp.unwrap();
+        spawn("server", move || drop(server.serve())).unwrap();
+        let mut client = TcpStream::connect(address).unwrap();
+        let request = Request { operation: Operation::PowerOff, client: 0, sequence: 0, sent_ns: 0 };
+        client.write_all(&request.encode()).unwrap();
+        let mut answer = [0; ANSWER_BYTES];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(Answer::decode(&answer).unwrap().outcome, Outcome::PoweringOff);
+        // Longer than such a machine waited before.
+        assert!(heard.recv_timeout(Duration::from_millis(400)).is_err(), "the answer may still be on its way");
+        drop(client);
+        assert_eq!(heard.recv_timeout(ANSWERED_WITHIN).unwrap(), RebootMode::RB_POWER_OFF);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use stealtime_console::document::{OVER_THRESHOLD, print_json};
@@ -11,6 +12,8 @@ use crate::counter::protocol::{Answer, Operation, Outcome, Request};
 use crate::counting::settings::{Ask, Question};
 use crate::counting::wire::{Effort, TcpWire, Wire, WireError};
 use crate::silence::Moment;
+
+const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
@@ -31,9 +34,27 @@ pub fn run(ask: &Ask) -> anyhow::Result<ExitCode> {
         Question::Reboot => Operation::Reboot,
         Question::PowerOff => Operation::PowerOff,
     };
-    let state = question(ask.address, operation, ask.wait)?;
+    let state = patient_question(ask.address, operation, ask.wait)?;
     print_json(&state)?;
     Ok(if state.mismatches > 0 { ExitCode::from(OVER_THRESHOLD) } else { ExitCode::SUCCESS })
+}
+
+/// Asks; and asks once more where the machine went down, as for a reboot, before it answered what changes nothing.
+fn patient_question(address: SocketAddr, operation: Operation, wait: Duration) -> Result<Answer, AskError> {
+    let changes_nothing = matches!(operation, Operation::Status | Operation::Check);
+    let deadline = Instant::now() + wait;
+    loop {
+        let answer = question(address, operation, deadline.saturating_duration_since(Instant::now()));
+        match answer {
+            Err(AskError::Wire { source: WireError::Closed | WireError::Kernel(_), .. })
+                if changes_nothing && Instant::now() + AGAIN_AFTER < deadline =>
+            {
+                thread::sleep(AGAIN_AFTER);
+            }
+            Err(AskError::NoAnswer { .. }) => return Err(AskError::NoAnswer { address, wait }),
+            told => return told,
+        }
+    }
 }
 
 /// Asks over a connection of its own.
@@ -50,4 +71,38 @@ pub fn question(address: SocketAddr, operation: Operation, wait: Duration) -> Re
         return Err(AskError::Refused(address));
     }
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::counter::protocol::REQUEST_BYTES;
+
+    /// A counter whose machine goes down before it answers: how often it is asked within the time.
+    fn asked_in_vain(operation: Operation) -> usize {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let asking = thread::spawn(move || patient_question(address, operation, Duration::from_millis(500)));
+        let mut times = 0;
+        listener.set_nonblocking(true).unwrap();
+        while !asking.is_finished() {
+            if let Ok((mut connection, _)) = listener.accept() {
+                connection.set_nonblocking(false).unwrap();
+                connection.read_exact(&mut [0; REQUEST_BYTES]).unwrap();
+                times += 1;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        asking.join().unwrap().unwrap_err();
+        times
+    }
+
+    #[test]
+    fn who_goes_down_is_asked_again_only_for_what_changes_nothing() {
+        assert!(asked_in_vain(Operation::Status) > 1);
+        assert_eq!(asked_in_vain(Operation::Reboot), 1);
+    }
 }

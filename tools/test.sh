@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs all rings: unit and browser, guest with the wheel, cargo's tests, and protect; one count over all comes last.
+# Runs all rings: unit, guest, protect, beside these two the wheel and the browser, and cargo's tests; one count over
+# all comes last.
 set -uo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"
@@ -34,16 +35,12 @@ build_tests() {
 phase "Debian packages for tests"
 tools/packages.sh test || exit 2
 
-phase "unit, browser"
+phase "unit"
 # What guests boot: what cannot be had now, the tests that need it ask for again, and say why.
 chrt --idle 0 .venv/bin/python tests/rigs/fetch_guests.py >"$logs/fetch.log" 2>&1 &
 fetch=$!
-(chrt --idle --pid 0 "$BASHPID" && ring browser tests/browser) >"$logs/browser-ring.log" 2>&1 &
-browser=$!
 tools/unit.sh 2>&1 | tee "$logs/pytest-unit.log"
 ((PIPESTATUS[0] == 0)) || echo unit >>"$failures"
-wait "$browser"
-cat "$logs/browser-ring.log"
 wait "$fetch"
 
 # What measures has the machine for itself. Commands wait for what they start, and hosts that die for timeouts, most of
@@ -51,24 +48,31 @@ wait "$fetch"
 phase "guests: what runs beside others"
 ring beside -m "beside and not truth" --numprocesses=3 --dist=loadfile tests/guest
 phase "guests, and what of protection runs alone"
-# What measures leaves more than half of the time to nobody. What builds takes that of the CPU which is not measured:
-# there it gives way at once to all that wakes up. Where the kernel's trace of the measured CPU leaves
-# things out, tests of traces are on this one, and where that is busy their buffers are overwritten: then all is built
-# before (tests/guest/traced_cpu.py).
+# What computes for a long time gives way at once to all that wakes up, beside rings that wait for much of theirs.
+# begin_giving_way [CPU]: builds the tests of Rust, and runs the wheel's ring and the browser's.
+begin_giving_way() {
+    (
+        chrt --idle --pid 0 "$BASHPID" && taskset --pid --cpu-list "${1:-$(allowed_cpus | paste -s -d ,)}" "$BASHPID"
+        build_tests && ring wheel tests/wheel
+        ring browser tests/browser
+    ) >"$logs/giving-way.log" 2>&1 &
+    giving_way=$!
+}
+# What measures leaves more than half of the time of the first CPU to nobody: tests measure on the last one
+# (tests/rigs/machines.py). Where the kernel's trace of that one leaves things out, tests of traces are on the first,
+# and where it is busy their buffers are overwritten (tests/guest/traced_cpu.py).
 first=$(allowed_cpus | head -n 1) traced=$(.venv/bin/python tests/guest/traced_cpu.py)
-(
-    if ((traced != first)); then
-        # The first one: tests measure on the last (tests/rigs/machines.py).
-        chrt --idle --pid 0 "$BASHPID" && taskset --pid --cpu-list "$first" "$BASHPID"
-    fi
-    build_tests && ring wheel tests/wheel
-) >"$logs/builds.log" 2>&1 &
-builds=$!
-((traced != first)) || wait "$builds"
+giving_way=
+((traced == first)) || begin_giving_way "$first"
 ring guest -m "((guest and not beside) or alone) and not truth" tests/guest tests/protect
+
+phase "protection"
+[[ -n $giving_way ]] || begin_giving_way
+ring protect -m "protect and not alone and not truth" --numprocesses=2 --dist=loadfile tests/protect
+
 phase "the rest of building, and Rust"
-wait "$builds"
-cat "$logs/builds.log"
+wait "$giving_way"
+cat "$logs/giving-way.log"
 step "build the Rust tests" build_tests || echo cargo >>"$failures"
 cargo_tests members "${members[@]}" -- --test-threads=8 &
 running=$!
@@ -82,7 +86,4 @@ wait "$running"
 for log in "$logs"/cargo-{members,others}.log; do
     grep -q '^test result: ' "$log" || echo cargo >>"$failures"
 done
-
-phase "protection"
-ring protect -m "protect and not alone and not truth" --numprocesses=2 --dist=loadfile tests/protect
 end_rings

@@ -9,9 +9,15 @@ use thiserror::Error;
 
 const ETHERTYPE_ARP: [u8; 2] = [0x08, 0x06];
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
+/// Of a VLAN's tag (IEEE 802.1Q).
+pub(crate) const ETHERTYPE_TAG: [u8; 2] = [0x81, 0x00];
+/// Of the two bytes after it, those of the VLAN's number; the others are a priority.
+const VLAN_BITS: u16 = 0x0fff;
 
 /// More than any guest of ours has; a guest that claims more makes the oldest go.
 const MOST_ADDRESSES: usize = 32;
+/// The same of VLANs.
+const MOST_VLANS: usize = 32;
 
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
@@ -69,15 +75,29 @@ impl From<HardwareAddress> for String {
     }
 }
 
-/// IP addresses that the guest claimed by ARP or by neighbour discovery, without VLAN tags.
+/// IP addresses that the guest claimed by ARP or by neighbour discovery, and the VLANs that it tags frames for.
 ///
 /// Only such claims count: the source of any other packet may be that of a host behind the guest. A standby
 /// has seen none of the guest's frames, so the active member sends it what it learned.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
 pub struct LearnedAddresses {
-    /// Addresses in the order in which they were first claimed.
+    /// Addresses in the order in which they were first claimed, without a tag.
     pub ipv4: Vec<Ipv4Addr>,
-    /// Addresses in the order in which they were first claimed.
+    /// Addresses in the order in which they were first claimed, without a tag.
+    pub ipv6: Vec<Ipv6Addr>,
+    /// In the order in which the guest first sent to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vlans: Vec<VlanAddresses>,
+}
+
+/// A VLAN in which the guest is by its own tag (IEEE 802.1Q), and what it claimed there.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+pub struct VlanAddresses {
+    /// The VLAN's number, 1 to 4094.
+    pub vlan: u16,
+    /// Addresses in the order in which they were first claimed there.
+    pub ipv4: Vec<Ipv4Addr>,
+    /// Addresses in the order in which they were first claimed there.
     pub ipv6: Vec<Ipv6Addr>,
 }
 
@@ -88,21 +108,63 @@ impl LearnedAddresses {
         if header[6..12] != guest.0 {
             return;
         }
-        if header[12..] == ETHERTYPE_ARP {
-            if let Some(address) = claimed_by_arp(guest, packet) {
-                remember(&mut self.ipv4, address);
+        let kind = [header[12], header[13]];
+        if kind != ETHERTYPE_TAG {
+            return learn(guest, kind, packet, &mut self.ipv4, &mut self.ipv6);
+        }
+        let Some(([first, second, kind @ ..], packet)) = packet.split_first_chunk::<4>() else { return };
+        match u16::from_be_bytes([*first, *second]) & VLAN_BITS {
+            // A priority and no VLAN: as without a tag.
+            0 => learn(guest, *kind, packet, &mut self.ipv4, &mut self.ipv6),
+            // Reserved.
+            VLAN_BITS => {}
+            vlan => {
+                let VlanAddresses { ipv4, ipv6, .. } = self.of_vlan(vlan);
+                learn(guest, *kind, packet, ipv4, ipv6);
             }
-        } else if header[12..] == ETHERTYPE_IPV6
-            && let Some(address) = claimed_by_neighbour_discovery(packet)
-        {
-            remember(&mut self.ipv6, address);
         }
     }
 
     /// Learn what another member has learned.
     pub fn merge(&mut self, others: &Self) {
-        others.ipv4.iter().for_each(|address| remember(&mut self.ipv4, *address));
-        others.ipv6.iter().for_each(|address| remember(&mut self.ipv6, *address));
+        remember_all(&mut self.ipv4, &others.ipv4);
+        remember_all(&mut self.ipv6, &others.ipv6);
+        // What came over a line may hold any number.
+        for VlanAddresses { vlan, ipv4, ipv6 } in others.vlans.iter().filter(|one| (1..VLAN_BITS).contains(&one.vlan)) {
+            let own = self.of_vlan(*vlan);
+            remember_all(&mut own.ipv4, ipv4);
+            remember_all(&mut own.ipv6, ipv6);
+        }
+    }
+
+    fn of_vlan(&mut self, vlan: u16) -> &mut VlanAddresses {
+        let known = self.vlans.iter().position(|one| one.vlan == vlan);
+        let place = known.unwrap_or_else(|| {
+            if self.vlans.len() == MOST_VLANS {
+                self.vlans.remove(0);
+            }
+            self.vlans.push(VlanAddresses { vlan, ..VlanAddresses::default() });
+            self.vlans.len() - 1
+        });
+        &mut self.vlans[place]
+    }
+}
+
+fn learn(guest: HardwareAddress, kind: [u8; 2], packet: &[u8], ipv4: &mut Vec<Ipv4Addr>, ipv6: &mut Vec<Ipv6Addr>) {
+    if kind == ETHERTYPE_ARP {
+        if let Some(address) = claimed_by_arp(guest, packet) {
+            remember(ipv4, address);
+        }
+    } else if kind == ETHERTYPE_IPV6
+        && let Some(address) = claimed_by_neighbour_discovery(packet)
+    {
+        remember(ipv6, address);
+    }
+}
+
+fn remember_all<T: PartialEq + Copy>(addresses: &mut Vec<T>, others: &[T]) {
+    for address in others {
+        remember(addresses, *address);
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A reverse ARP request makes bridges and switches learn the way, as QEMU (`net/announce.c`) does after a
 //! migration; a gratuitous ARP request (RFC 5227, section 2.3) and an unsolicited neighbour advertisement
-//! (RFC 4861, section 7.2.6) tell hosts. They are sent untagged. They are output like any other: a member
+//! (RFC 4861, section 7.2.6) tell hosts. They are sent without a tag, and with that of each VLAN which the guest tags
+//! frames for: a switch learns the way in each of them by itself. They are output like any other: a member
 //! whose standby may already have taken the machine must not call the network to itself, so they wait in the
 //! hold too.
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use etherparse::PacketBuilder;
 
-use crate::addresses::{HardwareAddress, LearnedAddresses};
+use crate::addresses::{ETHERTYPE_TAG, HardwareAddress, LearnedAddresses, VlanAddresses};
 
 /// When the rounds are sent, after the beginning: a frame may be lost, and a bridge may learn back from the
 /// last frames of the old port. The first five are about QEMU's own. The later ones are for a bridge that
@@ -43,9 +44,11 @@ pub struct Announcement {
 impl Announcement {
     /// Announce `guest` and its addresses; the first round is due at `now`.
     pub fn new(guest: HardwareAddress, addresses: &LearnedAddresses, now: Duration) -> Self {
-        let mut frames = vec![reverse_arp(guest)];
-        frames.extend(addresses.ipv4.iter().map(|address| gratuitous_arp(guest, *address)));
-        frames.extend(addresses.ipv6.iter().filter_map(|address| neighbour_advertisement(guest, *address)));
+        let LearnedAddresses { ipv4, ipv6, vlans } = addresses;
+        let mut frames = told(guest, ipv4, ipv6);
+        for VlanAddresses { vlan, ipv4, ipv6 } in vlans {
+            frames.extend(told(guest, ipv4, ipv6).into_iter().map(|frame| tagged(*vlan, frame)));
+        }
         Self { frames, began: now, round: 0 }
     }
 
@@ -60,6 +63,20 @@ impl Announcement {
         self.round += 1;
         Some(&self.frames)
     }
+}
+
+fn told(guest: HardwareAddress, ipv4: &[Ipv4Addr], ipv6: &[Ipv6Addr]) -> Vec<Vec<u8>> {
+    let mut frames = vec![reverse_arp(guest)];
+    frames.extend(ipv4.iter().map(|address| gratuitous_arp(guest, *address)));
+    frames.extend(ipv6.iter().filter_map(|address| neighbour_advertisement(guest, *address)));
+    frames
+}
+
+/// The frame with a VLAN's tag behind both addresses (IEEE 802.1Q).
+fn tagged(vlan: u16, mut frame: Vec<u8>) -> Vec<u8> {
+    let [tag, number] = [ETHERTYPE_TAG, vlan.to_be_bytes()];
+    frame.splice(12..12, tag.into_iter().chain(number));
+    frame
 }
 
 fn ethernet(destination: [u8; 6], source: HardwareAddress, ether_type: u16) -> Vec<u8> {

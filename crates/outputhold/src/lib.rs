@@ -23,7 +23,7 @@ mod statistics;
 mod sys;
 mod tap;
 
-pub use addresses::{HardwareAddress, HardwareAddressError, LearnedAddresses};
+pub use addresses::{HardwareAddress, HardwareAddressError, LearnedAddresses, VlanAddresses};
 pub use announcement::{Announcement, ROUNDS};
 pub use bypass::{BypassError, BypassRule, BypassRules, NEVER_BYPASS_PORTS, PortRange};
 pub use framing::{FramingError, InputQueue, MAXIMUM_FRAME_BYTES, OutputReader};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
-use stealtime_outputhold::{Announcement, HardwareAddress, LearnedAddresses, ROUNDS};
+use stealtime_outputhold::{Announcement, HardwareAddress, LearnedAddresses, ROUNDS, VlanAddresses};
 
 const GUEST: HardwareAddress = HardwareAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
 
@@ -13,7 +13,18 @@ fn addresses() -> LearnedAddresses {
     LearnedAddresses {
         ipv4: vec![Ipv4Addr::new(192, 0, 2, 10), Ipv4Addr::new(198, 51, 100, 7)],
         ipv6: vec!["fe80::5054:ff:fe12:3456".parse().unwrap(), "2001:db8::10".parse().unwrap()],
+        vlans: Vec::new(),
     }
+}
+
+fn addresses_in_vlans() -> LearnedAddresses {
+    let silent = VlanAddresses { vlan: 4094, ..VlanAddresses::default() };
+    let addressed = VlanAddresses {
+        vlan: 20,
+        ipv4: vec![Ipv4Addr::new(203, 0, 113, 5)],
+        ipv6: vec!["2001:db8:20::10".parse().unwrap()],
+    };
+    LearnedAddresses { vlans: vec![silent, addressed], ..addresses() }
 }
 
 #[test]
@@ -27,6 +38,39 @@ fn who_hears_an_announcement_learns_the_addresses_in_it() {
         heard.learn(GUEST, frame);
     }
     assert_eq!(heard, addresses());
+}
+
+#[test]
+fn each_vlan_that_the_guest_tags_frames_for_is_told_by_a_tag() {
+    let mut announcement = Announcement::new(GUEST, &addresses_in_vlans(), Duration::ZERO);
+    let frames = announcement.take_round(Duration::ZERO).unwrap().to_vec();
+    let tag_of = |frame: &Vec<u8>| SlicedPacket::from_ethernet(frame).unwrap().vlan_ids().first().map(|id| id.value());
+    let tags: Vec<_> = frames.iter().map(tag_of).collect();
+    assert_eq!(tags[..5], [None; 5], "what is without a tag stays so");
+    assert_eq!(tags[5..], [Some(4094), Some(20), Some(20), Some(20)], "one for switches in each, and one an address");
+    let mut heard = LearnedAddresses::default();
+    for frame in &frames {
+        assert!(frame.len() >= if tag_of(frame).is_some() { 64 } else { 60 });
+        heard.learn(GUEST, frame);
+    }
+    assert_eq!(heard, addresses_in_vlans());
+}
+
+#[test]
+fn a_tag_without_a_vlan_is_none_and_a_reserved_one_is_not_learned() {
+    let mut announcement = Announcement::new(GUEST, &addresses_in_vlans(), Duration::ZERO);
+    let frame = announcement.take_round(Duration::ZERO).unwrap()[7].clone();
+    let heard_of = |tag: u16| {
+        let mut changed = frame.clone();
+        changed[14..16].copy_from_slice(&tag.to_be_bytes());
+        let mut heard = LearnedAddresses::default();
+        heard.learn(GUEST, &changed);
+        heard
+    };
+    let only_a_priority = heard_of(0xe000);
+    assert_eq!((only_a_priority.ipv4.len(), only_a_priority.vlans.len()), (1, 0));
+    assert_eq!(heard_of(0x0fff), LearnedAddresses::default());
+    assert_eq!(heard_of(0xe014).vlans[0].vlan, 20, "with a priority before it");
 }
 
 #[test]
@@ -85,12 +129,15 @@ fn a_guest_that_claims_the_whole_network_is_not_followed_without_end() {
     let many = LearnedAddresses {
         ipv4: (0..200).map(|number| Ipv4Addr::new(192, 0, 2, number)).collect(),
         ipv6: (0..200).map(|number| Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, number)).collect(),
+        vlans: (1..200).map(|vlan| VlanAddresses { vlan, ..VlanAddresses::default() }).collect(),
     };
     learned.merge(&many);
-    assert_eq!((learned.ipv4.len(), learned.ipv6.len()), (32, 32));
+    assert_eq!((learned.ipv4.len(), learned.ipv6.len(), learned.vlans.len()), (32, 32, 32));
     assert_eq!(learned.ipv4.last(), many.ipv4.last(), "the newest stay");
-    let text = serde_json::to_string(&addresses()).unwrap();
-    assert_eq!(serde_json::from_str::<LearnedAddresses>(&text).unwrap(), addresses());
+    for known in [addresses(), addresses_in_vlans()] {
+        let text = serde_json::to_string(&known).unwrap();
+        assert_eq!(serde_json::from_str::<LearnedAddresses>(&text).unwrap(), known);
+    }
 }
 
 #[test]
@@ -110,7 +157,7 @@ fn hardware_addresses_are_read_as_they_are_written() {
 proptest! {
     #[test]
     fn any_bytes_are_learned_from_without_a_panic(
-        kind in prop_oneof![Just([0x08, 0x06]), Just([0x86, 0xdd])],
+        kind in prop_oneof![Just([0x08, 0x06]), Just([0x86, 0xdd]), Just([0x81, 0x00])],
         packet in prop::collection::vec(any::<u8>(), 0..120),
     ) {
         let frame = [&[0xff; 6], GUEST.0.as_slice(), &kind, &packet].concat();

@@ -178,7 +178,7 @@ impl Guest for FakeGuest {
     }
 
     fn learned_addresses(&self) -> Result<LearnedAddresses, RelayError> {
-        Ok(LearnedAddresses { ipv4: vec![[192, 0, 2, 10].into()], ipv6: Vec::new() })
+        Ok(LearnedAddresses { ipv4: vec![[192, 0, 2, 10].into()], ..LearnedAddresses::default() })
     }
 
     fn port_fault(&mut self) -> Option<PortFault> {

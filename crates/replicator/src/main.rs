@@ -8,6 +8,7 @@
 #![deny(clippy::print_stderr)]
 
 mod active;
+mod addresses;
 mod admission;
 mod alarms;
 mod arguments;

@@ -28,8 +28,8 @@ pub use hello::{
     Hello, Image, LocalFacts, Offer, RamBlock, RegisterLook, Wanted, Welcome, judge, judge_offer, needed_bytes,
 };
 pub use message::{
-    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, DiskPiece, DiskWanted, EpochBegin, EpochEnd, Heartbeat,
-    Leaving, Message, MessageError, PageBatch, Protected, Resign,
+    Acknowledge, Addresses, AddressesInVlan, Confirmed, CopyHeld, DevicePiece, DiskPiece, DiskWanted, EpochBegin,
+    EpochEnd, Heartbeat, Leaving, Message, MessageError, PageBatch, Protected, Resign,
 };
 pub use page::PAGE_BYTES;
 pub use pages::{

@@ -199,6 +199,20 @@ pub struct Addresses {
     pub ipv4: Vec<Ipv4Addr>,
     /// Claimed by neighbour discovery.
     pub ipv6: Vec<Ipv6Addr>,
+    /// What it claimed with a VLAN's tag. Not known in version 5.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vlans: Vec<AddressesInVlan>,
+}
+
+/// What the guest has claimed in a VLAN by its own tag.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddressesInVlan {
+    /// The VLAN's number.
+    pub vlan: u16,
+    pub ipv4: Vec<Ipv4Addr>,
+    /// Claimed by neighbour discovery.
+    pub ipv6: Vec<Ipv6Addr>,
 }
 
 /// The register names the standby: it may claim the machine from here on.
@@ -356,6 +370,9 @@ impl Message {
             }
             Self::Told(told) if version < ProtocolVersion::NEWEST => {
                 Cow::Owned(Self::Told(Told { living: None, verdict: None, ..told.clone() }))
+            }
+            Self::Addresses(addresses) if version < ProtocolVersion::NEWEST => {
+                Cow::Owned(Self::Addresses(Addresses { vlans: Vec::new(), ..addresses.clone() }))
             }
             Self::Refuse { term, refusal } => {
                 Cow::Owned(Self::Refuse { term: *term, refusal: refusal.known_in(version) })

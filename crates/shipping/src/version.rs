@@ -14,6 +14,7 @@
 /// |   | [`Refusal::Leaving`](crate::Refusal::Leaving), [`Message::Leaving`](crate::Message::Leaving) |
 /// |   | a machine has disks ([`Message::DiskWrites`](crate::Message::DiskWrites)), or is refused |
 /// |   | [`Message::Comparison`](crate::Message::Comparison) |
+/// |   | [`Message::Addresses`](crate::Message::Addresses) tells of VLANs |
 /// |   | [`Inquire`](crate::Inquire) asks who lives, or on an offer, and [`Told`](crate::Told) says it |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProtocolVersion(u16);

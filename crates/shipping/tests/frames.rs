@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use stealtime_disk::BlockDigest;
 use stealtime_shipping::frame::{FrameKind, HEADER_BYTES, PAYLOAD_LIMIT_BYTES};
 use stealtime_shipping::{
-    Acknowledge, Addresses, Comparison, Confirmed, CopyHeld, DevicePiece, DiskDigests, DiskPiece, DiskWanted,
-    EncodedFrame, EpochBegin, EpochEnd, FrameDecoder, FrameError, Heartbeat, Hello, Image, Inquire, Leaving, Living,
-    Message, MessageError, Offer, PageBatch, Protected, ProtocolVersion, RamBlock, Refusal, Resign, Told, Verdict,
-    Welcome,
+    Acknowledge, Addresses, AddressesInVlan, Comparison, Confirmed, CopyHeld, DevicePiece, DiskDigests, DiskPiece,
+    DiskWanted, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder, FrameError, Heartbeat, Hello, Image, Inquire,
+    Leaving, Living, Message, MessageError, Offer, PageBatch, Protected, ProtocolVersion, RamBlock, Refusal, Resign,
+    Told, Verdict, Welcome,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
 
@@ -76,11 +76,15 @@ fn messages() -> impl Strategy<Value = Message> {
             digest
         })),
         numbers().prop_map(|(term, epoch)| Message::Acknowledge(Acknowledge { term, epoch })),
-        (numbers(), vec(any::<[u8; 4]>(), 0..4), vec(any::<[u8; 16]>(), 0..4)).prop_map(|((term, _), ipv4, ipv6)| {
-            let ipv4 = ipv4.into_iter().map(Into::into).collect();
-            let ipv6 = ipv6.into_iter().map(Into::into).collect();
-            Message::Addresses(Addresses { term, ipv4, ipv6 })
-        }),
+        (numbers(), vec(any::<[u8; 4]>(), 0..4), vec(any::<[u8; 16]>(), 0..4), vec(1..4095_u16, 0..3)).prop_map(
+            |((term, _), ipv4, ipv6, vlans)| {
+                let ipv4: Vec<_> = ipv4.into_iter().map(Into::into).collect();
+                let ipv6: Vec<_> = ipv6.into_iter().map(Into::into).collect();
+                let in_vlan = |vlan| AddressesInVlan { vlan, ipv4: ipv4.clone(), ipv6: ipv6.clone() };
+                let vlans = vlans.into_iter().map(in_vlan).collect();
+                Message::Addresses(Addresses { term, ipv4, ipv6, vlans })
+            }
+        ),
         numbers().prop_map(|(term, _)| Message::CopyHeld(CopyHeld { term })),
         numbers().prop_map(|(term, _)| Message::Protected(Protected { term })),
         (numbers(), any::<Option<String>>())

@@ -10,9 +10,9 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde_json::json;
 use stealtime_shipping::{
-    AcceptedStream, Acknowledge, Addresses, Confirmed, CopyHeld, Endpoint, EpochBegin, EpochEnd, FrameDecoder,
-    Heartbeat, Hello, Identity, Image, Inquire, LinkError, Living, Message, Offer, Protected, ProtocolVersion,
-    RamBlock, Refusal, Resign, Told, Verdict, Welcome, accept, connect,
+    AcceptedStream, Acknowledge, Addresses, AddressesInVlan, Confirmed, CopyHeld, Endpoint, EpochBegin, EpochEnd,
+    FrameDecoder, Heartbeat, Hello, Identity, Image, Inquire, LinkError, Living, Message, Offer, Protected,
+    ProtocolVersion, RamBlock, Refusal, Resign, Told, Verdict, Welcome, accept, connect,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -101,7 +101,12 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("copy-held", Message::CopyHeld(CopyHeld { term })),
         (
             "addresses",
-            Message::Addresses(Addresses { term, ipv4: vec![[10, 0, 0, 2].into()], ipv6: vec![[1; 16].into()] }),
+            Message::Addresses(Addresses {
+                term,
+                ipv4: vec![[10, 0, 0, 2].into()],
+                ipv6: vec![[1; 16].into()],
+                vlans: vec![AddressesInVlan { vlan: 20, ..AddressesInVlan::default() }],
+            }),
         ),
         ("protected", Message::Protected(Protected { term })),
         ("confirmed", Message::Confirmed(Confirmed { term, port_fault: Some("no TAP".to_owned()) })),

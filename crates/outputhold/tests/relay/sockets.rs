@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::rig::{CountingGate, GUEST, Rig, frame};
 use stealtime_outputhold::{
     BypassRules, FramingError, HoldError, HoldLimits, LearnedAddresses, PortFault, ROUNDS, RelayError, RelayEvent,
-    RelaySettings, ReleasedEpoch,
+    RelaySettings, ReleasedEpoch, VlanAddresses,
 };
 use stealtime_succession::{Epoch, OutputPolicy, Standing};
 
@@ -344,21 +344,28 @@ fn a_relay_that_discards_forgets_input() {
 #[test]
 fn learned_addresses_are_announced_in_every_round_and_given_to_others() {
     let mut rig = Rig::start(RelaySettings::new(GUEST), CountingGate::open());
-    for kind in frames_of_all_kinds() {
-        rig.guest_sends(&kind);
+    let kinds = frames_of_all_kinds();
+    for kind in &kinds {
+        rig.guest_sends(kind);
     }
+    // The same claim with the tag of VLAN 20.
+    rig.guest_sends(&[&kinds[0][..12], &[0x81, 0, 0, 20], &kinds[0][12..]].concat());
     rig.relay.drain_and_cut(Epoch(1)).unwrap();
     let learned = rig.relay.learned_addresses().unwrap();
-    assert_eq!(learned.ipv4, ["192.0.2.10".parse::<std::net::Ipv4Addr>().unwrap()]);
+    let address = "192.0.2.10".parse::<std::net::Ipv4Addr>().unwrap();
+    assert_eq!(learned.ipv4, [address]);
     assert_eq!(learned.ipv6, ["fe80::7".parse::<std::net::Ipv6Addr>().unwrap()]);
+    assert_eq!(learned.vlans, [VlanAddresses { vlan: 20, ipv4: vec![address], ipv6: vec![] }]);
     let free = RelaySettings { policy: OutputPolicy::Free, ..RelaySettings::new(GUEST) };
     let other = Rig::start(free, CountingGate::open());
     other.relay.announce(&learned).unwrap();
     for _ in ROUNDS {
         let kinds: Vec<_> = (0..3).map(|_| other.network_receives()[12..14].to_vec()).collect();
         assert_eq!(kinds, [[0x80, 0x35], [0x08, 0x06], [0x86, 0xdd]], "reverse ARP, ARP, IPv6");
+        let tagged: Vec<_> = (0..2).map(|_| other.network_receives()[12..18].to_vec()).collect();
+        assert_eq!(tagged, [[0x81, 0, 0, 20, 0x80, 0x35], [0x81, 0, 0, 20, 0x08, 0x06]], "the same in the VLAN");
     }
-    other.wait_until("all is counted", |statistics| statistics.announced.frames == 3 * ROUNDS.len() as u64);
+    other.wait_until("all is counted", |statistics| statistics.announced.frames == 5 * ROUNDS.len() as u64);
     assert!(rig.network_is_silent(), "what is held is not released by an announcement elsewhere");
 }
 

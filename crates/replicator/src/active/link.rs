@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use stealtime_outputhold::LearnedAddresses;
-use stealtime_shipping::{Addresses, Confirmed, LinkReceiver, LinkSender, Message};
+use stealtime_shipping::{Confirmed, LinkReceiver, LinkSender, Message};
 use stealtime_succession::Term;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::Input;
+use crate::addresses;
 use crate::clock::{nanoseconds, now};
 use crate::spec::StandbyHost;
 
@@ -143,8 +144,8 @@ impl StandbyLink {
         let known = self.addresses.clone();
         self.addresses.merge(learned);
         if !self.addresses_told || self.addresses != known {
-            let LearnedAddresses { ipv4, ipv6 } = self.addresses.clone();
-            self.addresses_told = self.send(&Message::Addresses(Addresses { term, ipv4, ipv6 }));
+            let told = addresses::told(term, self.addresses.clone());
+            self.addresses_told = self.send(&Message::Addresses(told));
         }
     }
 

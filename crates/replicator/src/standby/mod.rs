@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use stealtime_outputhold::{LearnedAddresses, PortFault};
 use stealtime_shipping::{
-    Acknowledge, Addresses, Confirmed, CopyHeld, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES,
-    Protected, Refusal as ShippingRefusal, Resign,
+    Acknowledge, Confirmed, CopyHeld, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES, Protected,
+    Refusal as ShippingRefusal, Resign,
 };
 use stealtime_succession::{
     Epoch, MemberId, Promotion, RegisterAnswer, RegisterError, StandbyAction, StandbyEnding, StandbyInput,
@@ -36,7 +36,7 @@ use crate::spec::Spec;
 use crate::staging::{Piece, Staging, StagingError, StagingEvent};
 use crate::status::{FullCopy, Peer};
 use crate::trial_load::TrialError;
-use crate::{faults, signals, wording};
+use crate::{addresses, faults, signals, wording};
 
 use leaves::LeaveWatching;
 use port::{PortWatching, hear};
@@ -306,9 +306,7 @@ impl Standby {
             Message::Protected(Protected { term }) => {
                 self.tell(StandbyInput::Protected { term });
             }
-            Message::Addresses(Addresses { ref ipv4, ref ipv6, .. }) => {
-                self.addresses = LearnedAddresses { ipv4: ipv4.clone(), ipv6: ipv6.clone() };
-            }
+            Message::Addresses(ref told) => self.addresses = addresses::learned(told.clone()),
             Message::Resign(_) if self.refuses_offer() => {}
             Message::Resign(Resign { term, last }) => self.tell(StandbyInput::Resign { term, last }),
             Message::Bye { term } => self.tell(StandbyInput::Bye { term }),

@@ -41,12 +41,13 @@ chrt --idle 0 .venv/bin/python tests/rigs/fetch_guests.py >"$logs/fetch.log" 2>&
 fetch=$!
 tools/unit.sh 2>&1 | tee "$logs/pytest-unit.log"
 ((PIPESTATUS[0] == 0)) || echo unit >>"$failures"
-wait "$fetch"
 
 # What measures has the machine for itself. Commands wait for what they start, and hosts that die for timeouts, most of
 # the time: so several of those tests run at a time.
 phase "guests: what runs beside others"
 ring beside -m "beside and not truth" --numprocesses=3 --dist=loadfile tests/guest
+wait "$fetch"
+
 phase "guests, and what of protection runs alone"
 # What computes for a long time gives way at once to all that wakes up, beside rings that wait for much of theirs.
 # begin_giving_way [CPU]: builds the tests of Rust, and runs the wheel's ring and the browser's.

@@ -87,4 +87,9 @@ wait "$running"
 for log in "$logs"/cargo-{members,others}.log; do
     grep -q '^test result: ' "$log" || echo cargo >>"$failures"
 done
+# Nor is a ring that never ran: what gives way goes on beside others, and nobody looks on.
+for name in beside guest wheel browser protect; do
+    tail -n 1 "$logs/pytest-$name.log" 2>/dev/null | grep -qE '[0-9]+ (passed|skipped|failed)' ||
+        echo "$name" >>"$failures"
+done
 end_rings

@@ -2,8 +2,9 @@
 
 Natively, under User-Mode Linux and under QEMU: a hog of higher priority on the CPU, a neighbour switched on and off, a
 quota, a thief inside the machine, RT throttling. Of the injected lost time at least 95 % must land where it belongs,
-and less than 10 % of the excess may stay unexplained. The host of a virtual machine takes what it likes, and does not
-say so: what breaks this rule is measured again with its ring (``tools/rings.sh``), and nowhere else.
+and less than 10 % of the excess may stay unexplained. What falls into a gap of the kernel's trace, 10 % at most, is
+counted apart: it has no cause, and is named as not judged. The host of a virtual machine takes what it likes, and does
+not say so: what breaks this rule is measured again with its ring (``tools/rings.sh``), and nowhere else.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ LANDED_SHARE_MIN = 0.95
 LANDED_SHARE_MAX = 1.10
 """More than was injected may not land there either: other time would have been called by its name."""
 NOT_JUDGED_SHARE_MAX = 0.10
-"""Two of the eighty gaps of a quota were not judged in one run, 5 % of its time."""
+"""Of what was injected: two of the forty gaps of a quota were not judged in one run of CI."""
 UNEXPLAINED_SHARE_MAX = 0.10
 TICK = {"probe": "tick", "loop": "68us", "duration": "4s"}
 PAUSE_NS = 50_000_000
@@ -59,7 +60,7 @@ def judge(
     assert truth_ns > 50e6, text
     # Where the kernel's trace has gaps, what was injected there is named as not judged, not as somebody else's.
     assert not_judged_ns <= NOT_JUDGED_SHARE_MAX * truth_ns, text
-    assert LANDED_SHARE_MIN * truth_ns <= landed_ns + not_judged_ns, text
+    assert LANDED_SHARE_MIN * (truth_ns - not_judged_ns) <= landed_ns, text
     assert landed_ns <= LANDED_SHARE_MAX * truth_ns, text
     assert attributed.unexplained_share < UNEXPLAINED_SHARE_MAX, text
     return text

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stealtime.campaigns.validity import reasons_of
+from stealtime.merging.pooling import PERCENTILES
 from stealtime.merging.trial_row import CountedTrial, TrialRow
 from stealtime.report.strangers import strangers_figures
 from stealtime.store.counts import Counts
@@ -21,11 +22,9 @@ from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TickProbe
 
 _PERCENTILES = {
-    "p50_units": (50, 100),
-    "p90_units": (90, 100),
-    "p99_units": (99, 100),
-    "p999_units": (999, 1_000),
-    "p9999_units": (9_999, 10_000),
+    name: fraction
+    for name, fraction in ((f"{ns.removesuffix('_ns')}_units", fraction) for ns, fraction in PERCENTILES.items())
+    if name in TrialRow.__dataclass_fields__
 }
 _STALLS = {"stalls_1ms": 1_000_000, "stalls_4ms": 4_000_000}
 

@@ -148,6 +148,7 @@ def method_of_ratio(base: int, other: int) -> str:
 
 def _t(degrees: float) -> float:
     probability = 0.5 + CONFIDENCE / 2
+    # As the repetitions of one side have. Loading scipy takes longer than all that is asked of many hosts.
     if float(degrees).is_integer():
         return student_quantile(int(degrees), probability)
     from scipy import special

@@ -198,7 +198,7 @@ fn answer_stream(mut connection: TcpStream, state: &State) -> io::Result<()> {
         let (answer, end) = state.answer(&request);
         connection.write_all(&answer)?;
         if let Some(end) = end {
-            await_end_of(&mut connection);
+            await_hang_up(&mut connection);
             end();
         }
     }
@@ -206,7 +206,7 @@ fn answer_stream(mut connection: TcpStream, state: &State) -> io::Result<()> {
 
 /// Waits until whoever asked has the answer, and hangs up: where output is held until a checkpoint is whole, that may
 /// take as long as it likes.
-fn await_end_of(connection: &mut TcpStream) {
+fn await_hang_up(connection: &mut TcpStream) {
     let _ = connection.shutdown(Shutdown::Write);
     let _ = connection.set_read_timeout(Some(ANSWERED_WITHIN));
     let _ = connection.read(&mut [0]);
@@ -298,8 +298,8 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
     use std::sync::mpsc::{self, Sender};
-    use std::sync::{Mutex, PoisonError};
 
     use clap::Parser;
 
@@ -311,16 +311,16 @@ mod tests {
         counter: Counter,
     }
 
-    static ENDED: Mutex<Option<Sender<RebootMode>>> = Mutex::new(None);
+    static ENDED: OnceLock<Sender<RebootMode>> = OnceLock::new();
 
     fn end(mode: RebootMode) {
-        ENDED.lock().unwrap_or_else(PoisonError::into_inner).as_ref().unwrap().send(mode).unwrap();
+        ENDED.get().unwrap().send(mode).unwrap();
     }
 
     #[test]
     fn a_machine_that_is_to_power_off_goes_down_when_who_asked_has_the_answer() {
         let (ended, heard) = mpsc::channel();
-        *ENDED.lock().unwrap() = Some(ended);
+        ENDED.set(ended).unwrap();
         let CommandLine { counter } = CommandLine::parse_from(["counter", "--tcp", "127.0.0.1:0"]);
         let server = Server::bind(&counter, OnReboot::Call(end), |_| ()).unwrap();
         let address = server.addresses().unwrap().tcp.unwrap();

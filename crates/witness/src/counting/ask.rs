@@ -39,7 +39,7 @@ pub fn run(ask: &Ask) -> anyhow::Result<ExitCode> {
     Ok(if state.mismatches > 0 { ExitCode::from(OVER_THRESHOLD) } else { ExitCode::SUCCESS })
 }
 
-/// Asks; and asks once more where the machine went down, as for a reboot, before it answered what changes nothing.
+/// Asks, and asks again where the machine went down, as for a reboot, before it answered what changes nothing.
 fn patient_question(address: SocketAddr, operation: Operation, wait: Duration) -> Result<Answer, AskError> {
     let changes_nothing = matches!(operation, Operation::Status | Operation::Check);
     let deadline = Instant::now() + wait;
@@ -91,8 +91,8 @@ mod tests {
         while !asking.is_finished() {
             if let Ok((mut connection, _)) = listener.accept() {
                 connection.set_nonblocking(false).unwrap();
-                connection.read_exact(&mut [0; REQUEST_BYTES]).unwrap();
-                times += 1;
+                // Who has no time left may hang up before.
+                times += usize::from(connection.read_exact(&mut [0; REQUEST_BYTES]).is_ok());
             }
             thread::sleep(Duration::from_millis(1));
         }

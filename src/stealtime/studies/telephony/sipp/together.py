@@ -34,9 +34,11 @@ def started_together(client: Client, orders: Sequence[SippOrder], folder: Path) 
     running: list[Sipp] = []
     try:
         for number, order in enumerate(orders):
-            before = listening(client) if order.transport != "udp" else set[int]()
+            # Over UDP each gets a port of its own, whenever it looks.
+            is_waited_for = order.transport != "udp" and number + 1 < len(orders)
+            before = listening(client) if is_waited_for else set[int]()
             running.append(start_sipp(client, order, folder / f"generator-{number}"))
-            if order.transport != "udp" and number + 1 < len(orders):
+            if is_waited_for:
                 _await_port(client, running[-1], before)
         yield running
     finally:

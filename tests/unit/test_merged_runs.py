@@ -229,6 +229,12 @@ def test_a_newer_run_is_left_out_by_the_command(
     assert stealtime("merge", str(good), str(newer), "-o", str(tmp_path / "merged")) == 4
     assert "schema version 99" in capsys.readouterr().err.replace("\n", " ")
     assert stealtime("show", str(tmp_path / "merged")) == 4
+    # Where nothing is left, it is told why.
+    assert stealtime("merge", str(newer), "-o", str(tmp_path / "none")) == 2
+    told = capsys.readouterr().err.replace("\n", " ")
+    assert "there is no run that can be merged" in told
+    assert "schema version 99" in told
+    assert not (tmp_path / "none").exists()
 
 
 def test_clocks_that_are_hours_apart_are_said(tmp_path: Path) -> None:

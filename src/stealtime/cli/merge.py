@@ -50,6 +50,8 @@ def merge(
             raise
         except StealtimeError as error:
             remarks.append(f"{name} is left out: {error.message}")
+    if not found:
+        raise UsageError("there is no run that can be merged", hint="; ".join(remarks))
     with message_console().status(f"merging {len(found)} runs"):
         merged = merge_runs(found, output.absolute(), samples, remarks)
     for remark in merged.remarks:

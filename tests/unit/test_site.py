@@ -124,3 +124,7 @@ def test_a_damaged_run_of_a_folder_leaves_the_others(stealtime: Command, tmp_pat
     shown = stealtime("site", str(tmp_path / "runs"), "-o", str(tmp_path / "page"))
     assert "2 runs of 2 hosts" in shown.out
     assert f"{folders[1]} is left out" in shown.err.replace("\n", " ")
+    # Where it is the only one, it is told why.
+    refused = stealtime("site", str(folders[1]), "-o", str(tmp_path / "none"))
+    assert refused.code == 2
+    assert f"{folders[1]} is left out" in refused.err.replace("\n", " ")

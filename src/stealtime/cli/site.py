@@ -124,9 +124,7 @@ def _database(names: list[str], runs_folder: Path | None) -> "Database":
     from stealtime.site.database import open_database
 
     left_out: list[str] = []
-    database = open_database(_runs(names, runs_folder, left_out))
-    database.remarks += left_out
-    return database
+    return open_database(_runs(names, runs_folder, left_out), left_out)
 
 
 def _runs(names: list[str], runs_folder: Path | None, left_out: list[str]) -> "Iterator[Run]":

@@ -59,8 +59,12 @@ class Database:
             self.scratch.cleanup()
 
 
-def open_database(runs: Iterable[Run]) -> Database:
+def open_database(runs: Iterable[Run], left_out: list[str] | None = None) -> Database:
     """Put runs into a database in memory; of thousands of runs one is looked at after the other, and let go.
+
+    Args:
+        runs: Any.
+        left_out: What whoever reads the runs leaves out, and says there; the remarks of the database go on from it.
 
     Raises:
         UsageError: DuckDB is not installed, or no run can be read.
@@ -69,7 +73,7 @@ def open_database(runs: Iterable[Run]) -> Database:
         import duckdb
     except ImportError as error:
         raise UsageError("DuckDB is not installed", hint="install it with `pip install stealtime[site]`") from error
-    remarks: list[str] = []
+    remarks = [] if left_out is None else left_out
     scratch = tempfile.TemporaryDirectory(prefix="stealtime-site-")
     connection = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": scratch.name})
     database = Database(connection, remarks, scratch=scratch)

@@ -36,7 +36,7 @@ failed() {
 
 # Of one ring; more are no accident. But one machine is shared by all that ask of KVM, and one page by all that look at
 # it: they fail together. In the ring guest, 140 truths measure a host whose own host takes memory and CPU from it.
-declare -A most_again=([beside]=5 [guest]=8 [protect]=5 [kvm]=40 [browser]=20 [wheel]=5 [unit]=0)
+declare -A most_again=([beside]=5 [guest]=8 [traced]=2 [protect]=5 [kvm]=40 [browser]=20 [wheel]=5 [unit]=0)
 # The only layer that repeats anything: no test and no rig measures again by itself.
 repetitions=2
 # What is lost once is lost: nothing that protects has a second chance, unless the emulated machine itself has ended:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all rings: unit, guest, protect, beside these two the wheel and the browser, and cargo's tests; one count over
+# Runs all rings: unit, guest, protect, beside these two the wheel, the browser and most of cargo's tests; one count over
 # all comes last.
 set -uo pipefail
 # shellcheck source=tools/steps.sh
@@ -25,9 +25,6 @@ cargo_tests() {
         cat "$logs/cargo-$name.log"
     fi
 }
-allowed_cpus() {
-    .venv/bin/python -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")'
-}
 build_tests() {
     cargo test "${every[@]}" --no-run "${members[@]}" && cargo test "${every[@]}" --no-run "${others[@]}"
 }
@@ -49,37 +46,36 @@ ring beside -m "beside and not truth" --numprocesses=3 --dist=loadfile tests/gue
 wait "$fetch"
 
 phase "guests, and what of protection runs alone"
-# What computes for a long time gives way at once to all that wakes up, beside rings that wait for much of theirs.
-# begin_giving_way [CPU]: builds the tests of Rust, and runs the wheel's ring and the browser's.
-begin_giving_way() {
-    (
-        chrt --idle --pid 0 "$BASHPID" && taskset --pid --cpu-list "${1:-$(allowed_cpus | paste -s -d ,)}" "$BASHPID"
-        build_tests && ring wheel tests/wheel
-        ring browser tests/browser
-    ) >"$logs/giving-way.log" 2>&1 &
-    giving_way=$!
-}
-# What measures leaves more than half of the time of the first CPU to nobody: tests measure on the last one
-# (tests/rigs/machines.py). Where the kernel's trace of that one leaves things out, tests of traces are on the first,
-# and where it is busy their buffers are overwritten (tests/guest/traced_cpu.py).
-first=$(allowed_cpus | head -n 1) traced=$(.venv/bin/python tests/guest/traced_cpu.py)
-giving_way=
-((traced == first)) || begin_giving_way "$first"
-ring guest -m "((guest and not beside) or alone) and not truth" tests/guest tests/protect
+ring_of_guests='((guest and not beside) or alone) and not truth'
+mapfile -t cpus < <(.venv/bin/python -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")')
+# Tests measure on the last CPU (tests/rigs/machines.py). Where the kernel's trace of that one leaves things out, those
+# that need it whole are on the first (tests/guest/traced_cpu.py), and what is busy there would overwrite its buffers.
+if (($(.venv/bin/python tests/guest/traced_cpu.py) == cpus[0])); then
+    ring traced -m "traced and $ring_of_guests" tests/guest
+    ring_of_guests="not traced and $ring_of_guests"
+fi
+# What measures leaves more than half of the first CPU's time to nobody, and what waits much of all CPUs'. What computes
+# for a long time takes that, and gives way at once to all that wakes up.
+{
+    chrt --idle --pid 0 "$BASHPID" && taskset --pid --cpu-list "${cpus[0]}" "$BASHPID"
+    build_tests && ring wheel tests/wheel
+    ring browser tests/browser
+    cargo_tests others "${others[@]}" --
+    cargo_tests docs --doc --
+} >"$logs/giving-way.log" 2>&1 &
+giving_way=$!
+ring guest -m "$ring_of_guests" tests/guest tests/protect
 
 phase "protection"
-[[ -n $giving_way ]] || begin_giving_way
-ring protect -m "protect and not alone and not truth" --numprocesses=2 --dist=loadfile tests/protect
+# What it begins from now on.
+taskset --pid --cpu-list "$(IFS=,; echo "${cpus[*]}")" "$giving_way" >/dev/null
+ring protect -m "protect and not alone and not truth" --numprocesses=3 --dist=loadfile tests/protect
 
-phase "the rest of building, and Rust"
+phase "the rest"
 wait "$giving_way"
 cat "$logs/giving-way.log"
 step "build the Rust tests" build_tests || echo cargo >>"$failures"
-cargo_tests members "${members[@]}" -- --test-threads=8 &
-running=$!
-cargo_tests others "${others[@]}" --
-cargo_tests docs --doc --
-wait "$running"
+cargo_tests members "${members[@]}" -- --test-threads=8
 # Those that make network namespaces.
 ((EUID != 0)) || cargo_tests namespaces --test relay -- --ignored
 .venv/bin/python tests/rigs/skips.py "$logs"/cargo-*.log || echo cargo >>"$failures"

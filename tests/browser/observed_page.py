@@ -10,6 +10,9 @@ from playwright.sync_api import Page
 PATIENCE_S = 60.0
 """Rings run beside each other, and Chromium draws without a graphics card."""
 
+FRAME_S = 20.0
+"""In which one is drawn, also where other rings have nearly all of the CPUs' time."""
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -34,3 +37,14 @@ def wait_until(page: Page, expression: str) -> None:
     while not page.evaluate(expression):
         assert time.monotonic() < deadline, f"still not true after {PATIENCE_S} s: {expression}"
         page.wait_for_timeout(30)
+
+
+def draws(page: Page) -> bool:
+    """Tell whether a frame of a page is drawn: a Chromium that has stopped runs scripts, and draws none any more."""
+    page.evaluate("requestAnimationFrame(() => { document.documentElement.dataset.drawn = '' })")
+    deadline = time.monotonic() + FRAME_S
+    while not page.evaluate("document.documentElement.dataset.drawn === ''"):
+        if time.monotonic() > deadline:
+            return False
+        page.wait_for_timeout(30)
+    return True

@@ -16,7 +16,7 @@ from traced_cpu import traced_cpu
 
 from stealtime.lab.platforms.agent_binary import find_agent
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.traced]
 
 CONTRIB = Path(__file__).parents[2] / "contrib"
 CPU = traced_cpu()

@@ -19,7 +19,7 @@ from traced_cpu import traced_cpu
 
 from stealtime.lab.platforms.agent_binary import find_agent
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.traced]
 
 CPU = traced_cpu()
 STALL_NS = 60_000_000

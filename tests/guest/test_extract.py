@@ -28,7 +28,7 @@ from truth import some_of
 from stealtime.lab.platforms import registry
 from stealtime.schedulability.task_file import read_task_file
 
-pytestmark = [pytest.mark.guest, needs_root]
+pytestmark = [pytest.mark.guest, pytest.mark.traced, needs_root]
 
 CPU = traced_cpu()
 STEALTIME = (sys.executable, "-c", "from stealtime.start import main; main()")

@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass
 
 import pytest
 from protect_command import protect
+from truth import some_of
 from two_hosts import HOSTS, Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
 
 from stealtime.hosts.laboratory import GUEST_BRIDGE, Node
@@ -22,6 +23,12 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
 ]
 
+WITHOUT_PORT = (
+    ("link delete {tap}", "there is no TAP {tap} any more"),
+    ("link set {tap} down", "the TAP {tap} was taken out of use"),
+    ("link set {bridge} down", "the bridge {bridge} was taken out of use"),
+)
+"""What is done to a host, and what an operator is told of it."""
 _SOMEBODY_MUST_SEE_TO_IT = 4
 _LOOKED_AT_AGAIN_S = 3.0
 
@@ -67,11 +74,7 @@ def alarms_of(hosts: TwoHosts, name: str, pid: int) -> list[str]:
 
 @pytest.mark.parametrize(
     ("change", "told"),
-    [
-        ("link delete {tap}", "there is no TAP {tap} any more"),
-        ("link set {tap} down", "the TAP {tap} was taken out of use"),
-        ("link set {bridge} down", "the bridge {bridge} was taken out of use"),
-    ],
+    some_of(WITHOUT_PORT, WITHOUT_PORT[-1]),
     ids=["TAP deleted", "TAP down", "bridge down"],
 )
 def test_a_guest_that_reaches_nobody_moves(protected_hosts: TwoHosts, change: str, told: str) -> None:

@@ -44,6 +44,7 @@ rate = [100]
 
 # Its members have the usual deadlines: 0.3 s without a CPU, beside other guests, and the standby takes over.
 @pytest.mark.alone
+@pytest.mark.truth
 def test_a_server_whose_standby_is_lost_runs_on_and_is_protected_again(tmp_path: Path) -> None:
     campaign = tmp_path / "victims.toml"
     campaign.write_text(CAMPAIGN + STANDBYS)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from failover_campaign import Campaign
 from newer_qemu import newer_qemu
-from truth import repetitions, seed
+from truth import repetitions, seed, some_of
 from two_hosts import Counting, TwoHosts, assert_unharmed, laboratory_or_skip
 
 from stealtime.hosts.counting import COUNTER
@@ -24,6 +24,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
 ]
 
+QEMUS = (("trixie", "10.0", "backports"), ("trixie-backports", "11.1", "rt-new"))
+"""The suite of Debian, the QEMU that it has, and the kernel of the guest."""
 SEED = seed()
 FAULTS = ("kill-member", "kill-qemu", "planned, the active dies after-claim", "after-apply", "power-off")
 FAILOVERS = repetitions(few=1, full=10)
@@ -41,7 +43,7 @@ def open_folder() -> Iterator[Path]:
 
 @pytest.mark.parametrize(
     ("suite", "release", "kernel"),
-    [("trixie", "10.0", "backports"), ("trixie-backports", "11.1", "rt-new")],
+    some_of(QEMUS, QEMUS[-1]),
 )
 def test_nothing_is_lost_under_another_qemu(
     suite: str, release: str, kernel: str, open_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -144,6 +144,7 @@ def test_a_standby_tells_what_is_true_of_it(hosts: TwoHosts) -> None:
     assert "stealtime_protect_protected" not in told
 
 
+@pytest.mark.truth
 def test_a_crowd_of_strangers_takes_neither_figures_nor_control_nor_the_guest(hosts: TwoHosts) -> None:
     counting = Counting(hosts)
     counting.await_answers()

@@ -207,7 +207,7 @@ class Course:
 
 
 BY_NAME = {one.name: one for one in PARTITIONS}
-ALWAYS = ("link", "all", "active_alone", "active_without_anything", "arbiter_dead_then_active")
+ALWAYS = ("link", "active_alone", "arbiter_dead_then_active")
 
 
 @pytest.mark.parametrize("partition", some_of(PARTITIONS, *map(BY_NAME.__getitem__, ALWAYS)), ids=lambda one: one.name)

@@ -14,6 +14,7 @@ import pytest
 from documents import hold_against_schema
 from protect_command import MACHINE, PATIENCE_S, assert_refused, belonging_to, protect, state_of_its_own, taps
 from pyarrow import parquet
+from truth import repetitions
 from two_hosts import await_that
 
 from stealtime.hosts import network
@@ -133,12 +134,14 @@ def test_the_demonstration_shows_a_failover_and_leaves_nothing(state: State) -> 
     assert mine <= namespaces, "the demonstration leaves its network behind"
 
 
+@pytest.mark.longer
 def test_a_plan_tells_what_each_mode_costs_and_leaves_nothing(state: State, tmp_path: Path) -> None:
     namespaces = set(network.NAMESPACES.glob(f"{network.PREFIX}*"))
     vm, load, told = tmp_path / "VM.toml", tmp_path / "load.py", tmp_path / "address"
     vm.write_text(MACHINE)
     load.write_text(f"import sys, time\nopen({str(told)!r}, 'a').write(sys.argv[1] + chr(10))\ntime.sleep(600)\n")
-    given = ("--interval", "100ms", "--for", "4s", "--load", f"{sys.executable} {load} {{address}}", "--json")
+    watched = f"{repetitions(few=2, full=4)}s"
+    given = ("--interval", "100ms", "--for", watched, "--load", f"{sys.executable} {load} {{address}}", "--json")
     done = protect(state, "plan", str(vm), *given)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)

@@ -87,6 +87,7 @@ def test_users_from_before_a_load_are_known_beside_it(place: GuestPlace, tmp_pat
         enrolment.see_to(tmp_path / "forgotten")
 
 
+@pytest.mark.truth
 def test_the_time_of_two_busy_vcpus_is_their_sum(place: GuestPlace, tmp_path: Path) -> None:
     (member,) = place.await_protected()
     assert member.qemu_pid is not None

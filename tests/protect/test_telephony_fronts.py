@@ -193,9 +193,7 @@ def test_calls_find_users_who_are_still_at_their_old_primary(stages: Stages) -> 
     assert bare_calls.invite(stages.laboratory, front, "nobody").startswith("404 ")
 
 
-@pytest.mark.parametrize(
-    ("transport", "kind"), some_of(product(TRANSPORTS, ("killed", "silent")), ("udp", "killed"), ("udp", "silent"))
-)
+@pytest.mark.parametrize(("transport", "kind"), some_of(product(TRANSPORTS, ("killed", "silent")), ("udp", "silent")))
 def test_phones_of_a_lost_front_turn_to_the_other_one_as_on_the_wire(
     stages: Stages, tmp_path: Path, transport: Transport, kind: FaultKind
 ) -> None:

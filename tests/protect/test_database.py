@@ -36,7 +36,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
 ]
 
-FAILOVERS = repetitions(few=2, full=20, variable="STEALTIME_FAILOVERS")
+FAILOVERS = repetitions(few=5, full=20, variable="STEALTIME_FAILOVERS")
 SEED = seed()
 """Printed by every failure; give it to have the same moments again."""
 

@@ -8,11 +8,14 @@ source "$(dirname "$0")/steps.sh"
 source tools/rings.sh
 begin_rings
 
-# Rust's tests in two halves. Both select from the whole workspace: with other packages cargo would choose other
-# features, and build nearly all of it again. Members that are protected wait most of the time, many of them at once.
+# Rust's tests in three parts. All select from the whole workspace: with other packages cargo would choose other
+# features, and build nearly all of it again. Members that are protected wait most of the time, many of them at once; the
+# agent wants all CPUs and its time on them.
 members=(--bins --test all --test clusters --test registers)
+agent=()
+for file in crates/agent/tests/*.rs; do agent+=(--test "$(basename "$file" .rs)"); done
 mapfile -t tests < <(cargo metadata --no-deps --format-version 1 |
-    .venv/bin/python tests/rigs/cargo_tests.py "${members[@]}")
+    .venv/bin/python tests/rigs/cargo_tests.py "${members[@]}" "${agent[@]}")
 others=(--lib "${tests[@]}")
 # The profile uses what set-up has built (Cargo.toml).
 every=(--workspace --locked --profile bench)
@@ -26,7 +29,7 @@ cargo_tests() {
     fi
 }
 build_tests() {
-    cargo test "${every[@]}" --no-run "${members[@]}" && cargo test "${every[@]}" --no-run "${others[@]}"
+    cargo test "${every[@]}" --no-run "${members[@]}" && cargo test "${every[@]}" --no-run "${agent[@]}" "${others[@]}"
 }
 
 phase "Debian packages for tests"
@@ -54,8 +57,8 @@ if (($(.venv/bin/python tests/guest/traced_cpu.py) == cpus[0])); then
     ring traced -m "traced and $ring_of_guests" tests/guest
     ring_of_guests="not traced and $ring_of_guests"
 fi
-# What measures leaves more than half of the first CPU's time to nobody, and what waits much of all CPUs'. What computes
-# for a long time takes that, and gives way at once to all that wakes up.
+# What measures leaves more than half of the first CPU's time to nobody. What computes for a long time takes that, and
+# gives way at once to all that wakes up.
 {
     chrt --idle --pid 0 "$BASHPID" && taskset --pid --cpu-list "${cpus[0]}" "$BASHPID"
     build_tests && ring wheel tests/wheel
@@ -65,22 +68,23 @@ fi
 } >"$logs/giving-way.log" 2>&1 &
 giving_way=$!
 ring guest -m "$ring_of_guests" tests/guest tests/protect
-
-phase "protection"
-# What it begins from now on.
-taskset --pid --cpu-list "$(IFS=,; echo "${cpus[*]}")" "$giving_way" >/dev/null
-ring protect -m "protect and not alone and not truth" --numprocesses=3 --dist=loadfile tests/protect
-
-phase "the rest"
 wait "$giving_way"
 cat "$logs/giving-way.log"
+
+phase "protection"
+ring protect -m "protect and not alone and not truth" --numprocesses=3 --dist=loadfile tests/protect
+
+phase "Rust: the agent, and members that are protected"
 step "build the Rust tests" build_tests || echo cargo >>"$failures"
-cargo_tests members "${members[@]}" -- --test-threads=8
+cargo_tests members "${members[@]}" -- --test-threads=8 &
+running=$!
+cargo_tests agent "${agent[@]}" --
+wait "$running"
 # Those that make network namespaces.
 ((EUID != 0)) || cargo_tests namespaces --test relay -- --ignored
 .venv/bin/python tests/rigs/skips.py "$logs"/cargo-*.log || echo cargo >>"$failures"
 # No test at all is no success.
-for log in "$logs"/cargo-{members,others}.log; do
+for log in "$logs"/cargo-{members,agent,others}.log; do
     grep -q '^test result: ' "$log" || echo cargo >>"$failures"
 done
 # Nor is a ring that never ran: what gives way goes on beside others, and nobody looks on.

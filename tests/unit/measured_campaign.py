@@ -1,14 +1,14 @@
 """Figures of a made-up run of the campaign ``hyperv2013``, in memory: the paper's own maxima times a factor."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
 from stealtime.report.claims.library import find_published
-from stealtime.report.claims.model import PublishedRow
+from stealtime.report.claims.model import PeriodClaims, PublishedRow
 from stealtime.report.interval import REPETITIONS_MIN
-from stealtime.studies.latency.analysis.model import CellSummary, RunSummary, Stats
+from stealtime.studies.latency.analysis.model import CellSummary, Period, RunSummary, Stats
 from stealtime.vocabulary.readings import Facts, Value
 
 PLATFORMS = {"bare": "native", "emulated": "qemu-tcg-emulated", "paravirt": "qemu-tcg-paravirt"}
@@ -37,7 +37,14 @@ def stats(probe: str, worst_ns: float, count: int = SAMPLES) -> Stats:
 
 
 def cell(
-    platform: str, scenario: str, test: str, worst_ns: float, *reasons: str, count: int = SAMPLES, loop_ns: int = 68_000
+    platform: str,
+    scenario: str,
+    test: str,
+    worst_ns: float,
+    *reasons: str,
+    count: int = SAMPLES,
+    loop_ns: int = 68_000,
+    periods: Sequence[Period] = (),
 ) -> CellSummary:
     """One untraced cell; invalid if there are reasons."""
     probe, _, threads = test.partition("-")
@@ -46,7 +53,7 @@ def cell(
         {
             "platform": platform, "scenario": scenario, "probe": probe, "parameters": parameters,
             "valid": not reasons, "reasons": list(reasons), "limits": [], "clock": None,
-            "stats": stats(probe, worst_ns, count), "periods": [],
+            "stats": stats(probe, worst_ns, count), "periods": periods,
             "trials": [
                 {
                     "repetition": number, "valid": True, "reasons": [], "folder": "",
@@ -56,6 +63,18 @@ def cell(
             ],
         }
     )  # fmt: skip
+
+
+def period(period_s: float, found: int = REPETITIONS_MIN) -> Period:
+    """A period that is in some of the repetitions."""
+    return Period(
+        period_s=period_s, rate_hz=1 / period_s, cost_p50_ns=1e6, cost_p90_ns=1e6, events=10, coverage=1.0,
+        lost_share=0.5, level_ns=1e5, repetition=1, found_in_repetitions=found, searched_repetitions=REPETITIONS_MIN,
+    )  # fmt: skip
+
+
+def is_of(claims: PeriodClaims, row: PublishedRow) -> bool:
+    return row.test == claims.test and row.scenario in claims.scenarios
 
 
 def campaign_cells(factor: Factor = as_published, platforms: dict[str, str] | None = None) -> list[CellSummary]:
@@ -68,6 +87,7 @@ def campaign_cells(factor: Factor = as_published, platforms: dict[str, str] | No
             row.scenario,
             row.test,
             published.figure(row, role) * factor(row, role) * (10.0 if role == "bare" and row.neighbours else 1.0),
+            periods=[period(one.period_s) for one in published.periods if is_of(one, row)],
         )
         for row in published.rows
         for role in published.roles

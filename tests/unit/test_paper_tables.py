@@ -112,7 +112,7 @@ def test_the_tables_of_another_campaign_can_be_asked_for_and_those_of_this_one_l
 
 def test_the_verdicts_are_counted() -> None:
     comparison = compare_with_published(run_of(campaign_cells()), find_published("hyperv2013"))
-    assert comparison.summary_sentence == "Of 37 ratios 37 agree with the paper's, 0 disagree, 0 could not be judged."
+    assert comparison.summary_sentence == "Of 57 claims 57 agree with the paper's, 0 disagree, 0 could not be judged."
 
 
 def test_subjects_that_differ_in_the_test_alone_are_named_together() -> None:

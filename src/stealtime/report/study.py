@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stealtime.report.answer import Answer
     from stealtime.report.catalogue.model import Catalogue
     from stealtime.report.cells.model import CellFigures
-    from stealtime.report.claims.measurement import Measurement
+    from stealtime.report.claims.measurement import Measurement, SeenPeriods
     from stealtime.report.claims.statements import JudgedStatement
     from stealtime.report.comparison import CellComparison
     from stealtime.report.interval import Interval
@@ -79,6 +79,10 @@ class ReportedStudy(Study):
     @abstractmethod
     def measurement(self, cell: Any, figure: str) -> "Measurement":
         """Give a figure of one of its cells, as its published figures name it, so that it can stand beside theirs."""
+
+    def periods(self, cell: Any) -> "SeenPeriods | None":
+        """Give what comes again after a time in one of its cells; None where nobody looks for that."""
+        return None
 
     def judged_statements(self, run: "Run", words: Mapping[str, str]) -> "Sequence[JudgedStatement]":
         """Judge what others say in words by a run, each statement by its name and of each machine that it is about."""

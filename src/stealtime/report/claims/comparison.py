@@ -27,6 +27,8 @@ from stealtime.report.claims.judgement import (
 )
 from stealtime.report.claims.library import find_published, published_names
 from stealtime.report.claims.model import Claim, ClaimSet, Published, PublishedRow, RuleName, geometric_mean
+from stealtime.report.claims.periods import RULE as PERIOD_RULE
+from stealtime.report.claims.periods import period_group
 from stealtime.report.claims.run_view import RunView
 from stealtime.report.interval import REPETITIONS_MIN, Interval, ratio_of_repetitions
 from stealtime.report.summary import RunSummary
@@ -68,7 +70,7 @@ def compare_with_published(summary: RunSummary, published: Published) -> Publish
             TestWords(name=test.name, title=test.title, heading=test.heading, question=test.question)
             for test in published.tests
         ],
-        rule="; ".join(dict.fromkeys(RULES[claims.rule] for claims in published.claims)),
+        rule="; ".join([*dict.fromkeys(RULES[one.rule] for one in published.claims), *_of_periods(published)]),
         repeated=[
             # It is the same in every table, which the published figures are checked for.
             RepeatedRow(
@@ -81,10 +83,17 @@ def compare_with_published(summary: RunSummary, published: Published) -> Publish
         ],
         # What is known as a ratio alone does not stand beside a figure of ours.
         rows=[row for row in rows.values() if row.test not in published.paired],
-        groups=[_group(view, claims, rows) for claims in published.claims],
+        groups=[
+            *(_group(view, claims, rows) for claims in published.claims),
+            *(period_group(view, claims, rows) for claims in published.periods),
+        ],
         differences=list(_differences(view, list(rows.values()))),
         remarks=list(published.remarks),
     )
+
+
+def _of_periods(published: Published) -> list[str]:
+    return [PERIOD_RULE] if published.periods else []
 
 
 def comparison_of_campaign(summary: RunSummary) -> PublishedComparison | None:

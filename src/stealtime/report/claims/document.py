@@ -2,10 +2,11 @@
 
 from typing import Literal
 
+from stealtime.report import notation
 from stealtime.report.cells.figures import Figures
 from stealtime.report.claims.model import ClaimKind
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Of :class:`PublishedComparison`; rises when an older reader could misunderstand a newer document."""
 
 Verdict = Literal["agrees", "disagrees", "not judged"]
@@ -135,6 +136,10 @@ class JudgedClaim(Figures):
     def subject(self) -> str:
         if self.kind == "scenarios":
             return f"growth of scenario {self.short_name.replace(' / ', ' over ')}, {self.role}, {self.test}"
+        if self.kind == "periods":
+            stays = "" if self.base_scenario is None else f" as in {self.base_number or self.base_scenario}"
+            period = notation.trimmed_duration(round(self.judgement.theirs))
+            return f"period of {period}, {self.role}, scenario {self.short_name}{stays}, {self.test}"
         if self.kind == "tests":
             return f"{self.test} over {self.base_test}, {self.role}, scenario {self.short_name}"
         of = self.role if self.base_role is None else f"{self.role}/{self.base_role}"
@@ -176,7 +181,7 @@ class ClaimGroup(Figures):
 class PublishedComparison(Figures):
     """A run beside published figures."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     published: str
     source: str
     """The full reference."""
@@ -228,7 +233,8 @@ class PublishedComparison(Figures):
     def summary_sentence(self) -> str:
         """The verdicts, counted in a sentence, or two."""
         agree, disagree, unknown = self.count("agrees"), self.count("disagrees"), self.count("not judged")
-        counted = "figures" if all(group.kind == "figures" for group in self.groups) else "ratios"
+        kinds = {group.kind for group in self.groups}
+        counted = "figures" if kinds == {"figures"} else "claims" if "periods" in kinds else "ratios"
         sentence = (
             f"Of {len(self.judgements)} {counted} {agree} agree with the paper's, {disagree} disagree, "
             f"{unknown} could not be judged."

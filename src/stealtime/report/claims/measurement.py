@@ -23,3 +23,17 @@ class Measurement:
     """Why it may not be judged although the cell is valid, as the end of a sentence about it."""
     limit: str | None = None
     """A sentence about what limited it, in which ``{platforms}`` stands for all that it limited."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenPeriods:
+    """What comes again after a time in the samples of a cell."""
+
+    found: tuple[tuple[float, int], ...]
+    """Each period in s, and in how many repetitions it was found."""
+    repetitions: int
+    """That were looked at."""
+    watched_s: float
+    """How long the shortest of them lasted."""
+    unusable: str | None = None
+    """Why nothing may be concluded from them, as the end of a sentence that begins with "because"."""

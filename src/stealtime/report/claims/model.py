@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 RuleName = Literal["ratio", "figure_ratio", "equal_ratio", "figure"]
 """``ratio``: of two maxima, whose machines may differ from ours; ``figure_ratio``: the same of two figures that are no
 maxima; ``equal_ratio``: of two such figures, and ours is to be the same; ``figure``: itself."""
-ClaimKind = Literal["machines", "scenarios", "tests", "figures"]
+ClaimKind = Literal["machines", "scenarios", "tests", "figures", "periods"]
 
 _NS_A_UNIT = {"us": 1000.0, "count": 1.0}
 PositiveFigure = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
@@ -129,6 +129,27 @@ class ClaimSet(_Document):
         return self
 
 
+class PeriodClaims(_Document):
+    """High values that come again after a time: where they were seen, and where they stayed."""
+
+    title: Words
+    test: str
+    period_s: PositiveFigure
+    of: list[str] = Field(min_length=1)
+    """Roles."""
+    scenarios: dict[str, Words] = Field(min_length=1)
+    """In which they were seen, and where that stands: ``Figure 6``."""
+    stays: list[tuple[str, str]] = Field(default_factory=list)
+    """Two scenarios of which the second one might have removed them, and did not."""
+
+    @model_validator(mode="after")
+    def _stays_where_it_is(self) -> Self:
+        for name in (name for pair in self.stays for name in pair):
+            if name not in self.scenarios:
+                raise ValueError(f"{self.title!r} stays in {name!r}, where it was not seen")
+        return self
+
+
 @dataclass(frozen=True)
 class Claim:
     """One published figure, or the ratio of two, that ours is judged against."""
@@ -156,6 +177,7 @@ class Published(_Document):
     machines: list[PublishedMachine] = Field(min_length=1)
     tests: list[PublishedTest] = Field(min_length=1)
     claims: list[ClaimSet] = Field(min_length=1)
+    periods: list[PeriodClaims] = Field(default_factory=list)
     differences: list[str] = Field(default_factory=list)
     """In what any measurement of ours differs from theirs."""
     remarks: list[str] = Field(default_factory=list)
@@ -260,6 +282,12 @@ class Published(_Document):
             for name in (name for pair in claims.scenarios for name in pair):
                 if name not in self.scenarios:
                     raise ValueError(f"{claims.title!r} names the scenario {name!r}, of which there are no figures")
+        for periods in self.periods:
+            for role in set(periods.of) - roles:
+                raise ValueError(f"{periods.title!r} names the machine {role!r}, of which there are no figures")
+            for name in periods.scenarios:
+                if (name, periods.test) not in keys:
+                    raise ValueError(f"{periods.title!r} names {name!r} and {periods.test!r}, which are in no table")
         return self
 
 

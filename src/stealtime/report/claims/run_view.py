@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from stealtime.report.cells.model import CellFigures
-from stealtime.report.claims.measurement import Measurement
+from stealtime.report.claims.measurement import Measurement, SeenPeriods
 from stealtime.report.claims.model import Published, PublishedRow, PublishedTest
 from stealtime.report.claims.platforms import choose_platforms
 from stealtime.report.studies import study_of
@@ -66,6 +66,11 @@ class RunView:
     def measurement(self, scenario: str, test: str, role: str) -> Measurement | None:
         platform = self.platform(role)
         return None if platform is None else self._measurements.get((scenario, test, platform))
+
+    def periods(self, scenario: str, test: str, role: str) -> SeenPeriods | None:
+        """Give what comes again in a cell; None where its study does not look, or the cell has no samples."""
+        cell = self.cell(scenario, test, role)
+        return None if cell is None else study_of(cell.probe).periods(cell)
 
     def is_measured(self, scenario: str, platform: str | None = None) -> bool:
         """Tell whether any machine that does not stand alone, or the one named, was measured in a scenario."""

@@ -46,9 +46,10 @@ def _claim_table(comparison: PublishedComparison, group: ClaimGroup) -> Table:
     for heading in ("theirs", "ours", *(["ours\np99.99"] if with_tail else [])):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    unit = comparison.unit if group.kind == "figures" else None
+    unit = comparison.unit if group.kind == "figures" else "ns" if group.kind == "periods" else None
     for claim in group.claims:
-        subject = [claim.short_name, comparison.title_of(claim), *([claim.role] if names_role else [])]
+        stays = "" if claim.kind != "periods" or claim.base_number is None else f", as in {claim.base_number}"
+        subject = [f"{claim.short_name}{stays}", comparison.title_of(claim), *([claim.role] if names_role else [])]
         table.add_row(*subject, *_cells(claim.judgement, unit, with_tail), style=STYLES[claim.judgement.verdict])
     return table
 

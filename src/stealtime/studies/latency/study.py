@@ -16,6 +16,7 @@ class LatencyStudy(ReportedStudy):
     unusable = late("analysis.clock_rates:unusable")
     summarize_cell = late("analysis.summary:summarize_cell")
     measurement = late("analysis.claimed:measurement")
+    periods = late("analysis.claimed:periods")
     tail_series = late("analysis.tail_series:tail_series")
     observed_services = late("analysis.supply:observed_services")
     compare_cells = late("analysis.compare:compare_cells")

@@ -1,6 +1,6 @@
 """The figures of a cell that others publish of latencies: the largest overhead, the longest switch."""
 
-from stealtime.report.claims.measurement import Measurement
+from stealtime.report.claims.measurement import Measurement, SeenPeriods
 from stealtime.report.notation import three_digits
 from stealtime.studies.latency.analysis.clock_resolution import clock_resolution_ns
 from stealtime.studies.latency.analysis.model import CellSummary, HeldBack, TrialSummary
@@ -32,6 +32,19 @@ def measurement(cell: CellSummary, figure: str) -> Measurement:
         resolution=clock_resolution_ns(cell),
         unusable=_held_back_words(cell.held_back) if cell.comparable_worst_ns is None else None,
         limit=None if cell.held_back is None else _LIMITED,
+    )
+
+
+def periods(cell: CellSummary) -> SeenPeriods | None:
+    """Give what comes again in the busy loop of ``tick``; nobody looks for it in switches."""
+    watched_s = [trial.stats.count * trial.stats.mean_ns / 1e9 for trial in cell.trials if trial.valid and trial.stats]
+    if cell.probe != "tick" or not watched_s:
+        return None
+    return SeenPeriods(
+        found=tuple((period.period_s, period.found_in_repetitions) for period in cell.periods),
+        repetitions=len(watched_s),
+        watched_s=min(watched_s),
+        unusable=None if cell.held_back is None else f"{cell.held_back.cause} takes time once in each of its periods",
     )
 
 

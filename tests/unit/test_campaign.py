@@ -220,6 +220,19 @@ def test_the_short_form_of_hyperv2013_takes_at_most_twelve_minutes_of_measuring_
     assert any("needs 3 CPUs, here are 2" in words for words in planned.skipped_words)
 
 
+@pytest.mark.parametrize(("cpus", "counts"), [(1, [0]), (2, [0, 1]), (6, [0, 1, 2, 3, 5])])
+def test_the_machine_under_test_never_shares_its_cpu_with_a_neighbour_that_copies(cpus: int, counts: list[int]) -> None:
+    planned = plan(
+        apply_overrides(find_campaign("copying"), Overrides(short=True)), usable("native"), HostCpus(tuple(range(cpus)))
+    )
+    placements = {boot.scenario: planned.placement(boot.platform, boot.scenario) for boot in planned.boots}
+    assert [len(one.neighbours) for one in placements.values()] == counts
+    for one in placements.values():
+        assert one.vcpu_cpus == ((cpus - 1,),)
+        assert all(cpus - 1 not in neighbour.cpus for neighbour in one.neighbours)
+    assert len(planned.skipped_scenarios) == len(find_campaign("copying").scenarios) - len(counts)
+
+
 def test_an_alias_stands_for_kvm_where_it_works_and_else_for_tcg_and_says_so() -> None:
     campaign = read_campaign('name = "x"\nplatforms = ["native", "emulated"]\n' + TICK, "f")
     names = wanted_platforms(campaign.platforms, ["native", "uml"])

@@ -36,8 +36,10 @@ phase "Debian packages for tests"
 tools/packages.sh test || exit 2
 
 phase "unit"
-# What guests boot: what cannot be had now, the tests that need it ask for again, and say why.
-chrt --idle 0 .venv/bin/python tests/rigs/fetch_guests.py >"$logs/fetch.log" 2>&1 &
+mapfile -t cpus < <(.venv/bin/python -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")')
+# What guests boot, in what time nobody wants of the CPU that is not measured. What is not there yet, or cannot be had,
+# the tests that need it ask for themselves, and say why.
+chrt --idle 0 taskset --cpu-list "${cpus[0]}" .venv/bin/python tests/rigs/fetch_guests.py >"$logs/fetch.log" 2>&1 &
 fetch=$!
 tools/unit.sh 2>&1 | tee "$logs/pytest-unit.log"
 ((PIPESTATUS[0] == 0)) || echo unit >>"$failures"
@@ -46,19 +48,10 @@ tools/unit.sh 2>&1 | tee "$logs/pytest-unit.log"
 # the time: so several of those tests run at a time.
 phase "guests: what runs beside others"
 ring beside -m "beside and not truth" --numprocesses=3 --dist=loadfile tests/guest
-wait "$fetch"
 
 phase "guests, and what of protection runs alone"
-ring_of_guests='((guest and not beside) or alone) and not truth'
-mapfile -t cpus < <(.venv/bin/python -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")')
-# Tests measure on the last CPU (tests/rigs/machines.py). Where the kernel's trace of that one leaves things out, those
-# that need it whole are on the first (tests/guest/traced_cpu.py), and what is busy there would overwrite its buffers.
-if (($(.venv/bin/python tests/guest/traced_cpu.py) == cpus[0])); then
-    ring traced -m "traced and $ring_of_guests" tests/guest
-    ring_of_guests="not traced and $ring_of_guests"
-fi
-# What measures leaves more than half of the first CPU's time to nobody. What computes for a long time takes that, and
-# gives way at once to all that wakes up.
+# Tests measure on the last CPU (tests/rigs/machines.py), and leave more than half of the first one's time to nobody.
+# What computes for a long time takes that, and gives way at once to all that wakes up.
 {
     chrt --idle --pid 0 "$BASHPID" && taskset --pid --cpu-list "${cpus[0]}" "$BASHPID"
     build_tests && ring wheel tests/wheel
@@ -67,9 +60,12 @@ fi
     cargo_tests docs --doc --
 } >"$logs/giving-way.log" 2>&1 &
 giving_way=$!
-ring guest -m "$ring_of_guests" tests/guest tests/protect
+ring guest -m "((guest and not beside and not traced) or alone) and not truth" tests/guest tests/protect
 wait "$giving_way"
 cat "$logs/giving-way.log"
+wait "$fetch"
+# Where the kernel leaves switches of a CPU out, these are on another one (tests/guest/traced_cpu.py).
+ring traced -m "traced and not truth" tests/guest
 
 phase "protection"
 ring protect -m "protect and not alone and not truth" --numprocesses=3 --dist=loadfile tests/protect
@@ -88,7 +84,7 @@ for log in "$logs"/cargo-{members,agent,others}.log; do
     grep -q '^test result: ' "$log" || echo cargo >>"$failures"
 done
 # Nor is a ring that never ran: what gives way goes on beside others, and nobody looks on.
-for name in beside guest wheel browser protect; do
+for name in beside guest traced wheel browser protect; do
     tail -n 1 "$logs/pytest-$name.log" 2>/dev/null | grep -qE '[0-9]+ (passed|skipped|failed)' ||
         echo "$name" >>"$failures"
 done

@@ -43,7 +43,3 @@ def traced_cpu() -> int:
     told = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.splitlines()
     seen = [(kind == "told", int(cpu)) for kind, cpu in map(str.split, told)]
     return max(seen, default=(False, ours[-1]))[1]
-
-
-if __name__ == "__main__":
-    print(traced_cpu())  # noqa: T201 - for tools/test.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all rings: unit, guest, protect, beside these two the wheel, the browser and most of cargo's tests; one count over
+# Runs all rings: unit, guest, protect, beside these two the wheel and the browser, and cargo's tests; one count over
 # all comes last.
 set -uo pipefail
 # shellcheck source=tools/steps.sh
@@ -8,14 +8,11 @@ source "$(dirname "$0")/steps.sh"
 source tools/rings.sh
 begin_rings
 
-# Rust's tests in three parts. All select from the whole workspace: with other packages cargo would choose other
-# features, and build nearly all of it again. Members that are protected wait most of the time, many of them at once; the
-# agent wants all CPUs and its time on them.
+# Rust's tests in two halves. Both select from the whole workspace: with other packages cargo would choose other
+# features, and build nearly all of it again. Members that are protected wait most of the time, many of them at once.
 members=(--bins --test all --test clusters --test registers)
-agent=()
-for file in crates/agent/tests/*.rs; do agent+=(--test "$(basename "$file" .rs)"); done
 mapfile -t tests < <(cargo metadata --no-deps --format-version 1 |
-    .venv/bin/python tests/rigs/cargo_tests.py "${members[@]}" "${agent[@]}")
+    .venv/bin/python tests/rigs/cargo_tests.py "${members[@]}")
 others=(--lib "${tests[@]}")
 # The profile uses what set-up has built (Cargo.toml).
 every=(--workspace --locked --profile bench)
@@ -29,7 +26,7 @@ cargo_tests() {
     fi
 }
 build_tests() {
-    cargo test "${every[@]}" --no-run "${members[@]}" && cargo test "${every[@]}" --no-run "${agent[@]}" "${others[@]}"
+    cargo test "${every[@]}" --no-run "${members[@]}" && cargo test "${every[@]}" --no-run "${others[@]}"
 }
 
 phase "Debian packages for tests"
@@ -56,8 +53,6 @@ phase "guests, and what of protection runs alone"
     chrt --idle --pid 0 "$BASHPID" && taskset --pid --cpu-list "${cpus[0]}" "$BASHPID"
     build_tests && ring wheel tests/wheel
     ring browser tests/browser
-    cargo_tests others "${others[@]}" --
-    cargo_tests docs --doc --
 } >"$logs/giving-way.log" 2>&1 &
 giving_way=$!
 ring guest -m "((guest and not beside and not traced) or alone) and not truth" tests/guest tests/protect
@@ -70,17 +65,18 @@ ring traced -m "traced and not truth" tests/guest
 phase "protection"
 ring protect -m "protect and not alone and not truth" --numprocesses=3 --dist=loadfile tests/protect
 
-phase "Rust: the agent, and members that are protected"
+phase "Rust"
 step "build the Rust tests" build_tests || echo cargo >>"$failures"
 cargo_tests members "${members[@]}" -- --test-threads=8 &
 running=$!
-cargo_tests agent "${agent[@]}" --
+cargo_tests others "${others[@]}" --
+cargo_tests docs --doc --
 wait "$running"
 # Those that make network namespaces.
 ((EUID != 0)) || cargo_tests namespaces --test relay -- --ignored
 .venv/bin/python tests/rigs/skips.py "$logs"/cargo-*.log || echo cargo >>"$failures"
 # No test at all is no success.
-for log in "$logs"/cargo-{members,agent,others}.log; do
+for log in "$logs"/cargo-{members,others}.log; do
     grep -q '^test result: ' "$log" || echo cargo >>"$failures"
 done
 # Nor is a ring that never ran: what gives way goes on beside others, and nobody looks on.

@@ -127,7 +127,7 @@ async def test_a_quota_is_found(platform: str, tmp_path: Path, tell: Callable[[s
     tell(f"attribution, quota of 50 %: {text}; cpu.stat around the trial {value_ns(views.throttled_ns) / 1e6:.1f} ms")
 
 
-@on("uml")
+@on()
 async def test_a_thief_inside_the_machine_is_named(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     injection = {"every": "50ms", "steal": "5ms"}
     attributed = await measure_attributed(campaign(platform, {}, injection=injection), tmp_path)

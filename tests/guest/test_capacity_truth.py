@@ -227,6 +227,7 @@ def busy_percent(first: Any, last: Any) -> float:
     return 100 * (total - gained["idle"] - gained["iowait"] - gained["steal"]) / total
 
 
+@pytest.mark.truth
 async def test_counters_agree_with_psutil_and_a_second_reader(tmp_path: Path, tell: Callable[[str], None]) -> None:
     async with guest(tmp_path / "a", threads=1, platform="qemu-tcg-paravirt") as machine:
         threads = [thread.tid for thread in machine.threads() if thread.role == "vcpu"]

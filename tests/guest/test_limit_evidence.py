@@ -79,6 +79,7 @@ def needs_fair_server(document: dict[str, Any]) -> None:
         pytest.skip("this kernel has no fair server (before Linux 6.12)")
 
 
+@pytest.mark.truth
 def test_a_pause_of_rt_throttling_is_seen_and_explained(tmp_path: Path) -> None:
     code, document = alone()
     if document["outcome"]["limit"] is None:

@@ -190,6 +190,7 @@ async def test_a_thief_at_a_release_is_found_in_the_preemption(machine: Machine,
     assert np.median(others_ns[within]) < np.median(others_ns[apart]) + 0.1 * THEFT_NS, "it is found elsewhere too"
 
 
+@pytest.mark.truth
 async def test_releases_by_another_cpu_take_inter_processor_interrupts(tmp_path: Path) -> None:
     await asyncio.to_thread((tmp_path / "boot").mkdir)
     async with registry.find("native").boot(request_for(tmp_path / "boot")) as machine:

@@ -63,7 +63,7 @@ wait "$fetch"
 ring traced -m "traced and not truth" tests/guest
 
 phase "protection"
-ring protect -m "protect and not alone and not truth" --numprocesses=3 --dist=loadfile tests/protect
+ring protect -m "protect and not alone and not truth" --numprocesses=2 --dist=loadfile tests/protect
 
 phase "Rust"
 step "build the Rust tests" build_tests || echo cargo >>"$failures"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stealtime.hosts.client import LocalClient
+from stealtime.hosts.waiting import poll
 from stealtime.studies.telephony.appliance.configuration import SIP_PORT
 from stealtime.studies.telephony.sipp.program import SippOrder, scenario_path, start_sipp
 from stealtime.studies.telephony.sipp.together import started_together
@@ -65,3 +66,18 @@ def test_one_that_gets_no_port_is_told(tmp_path: Path) -> None:
         sipp = start_sipp(LocalClient(ADDRESS), order(options=options), tmp_path / "refused")
         with pytest.raises(StealtimeError, match=r"SIPp did not get its port: .*Address already in use"):
             sipp.wait()
+
+
+def test_one_that_is_killed_is_told_and_its_share_is_no_load(tmp_path: Path) -> None:
+    with (
+        socket.create_server((SERVER, SIP_PORT)),
+        started_together(LocalClient(ADDRESS), [order(answered_within_s=5.0)] * 2, tmp_path) as running,
+    ):
+        first, second = running
+        # Once a second it writes what it has counted so far.
+        counts = tmp_path / "generator-1" / "statistics.csv"
+        assert poll(lambda: counts.exists() and counts.read_text().count("\n") > 1, 20.0)
+        second.process.kill()
+        with pytest.raises(StealtimeError, match="SIPp was ended by SIGKILL"):
+            second.wait()
+        first.begin_no_more()

@@ -112,16 +112,21 @@ class Sipp:
         """Wait until it has ended; give what it saw.
 
         Raises:
-            StealtimeError: It did not end in time, did not get its port, or told of no statistics.
+            StealtimeError: It did not end in time, did not get its port, was killed, or told of no statistics.
         """
         if not self._has_ended_within(self.limit_s + _ENDS_WITHIN_S):
             self.end()
             raise StealtimeError(f"SIPp did not end within {self.limit_s + _ENDS_WITHIN_S:g} s")
         # What it had of CPUs is told until somebody waits for it.
         use = self.use()
-        if self.process.wait() == _NO_PORT:
+        code = self.process.wait()
+        if code == _NO_PORT:
             # Its statistics are whole, and count no call.
             raise StealtimeError(f"SIPp did not get its port: {self.log_tail()}", hint="another program has it")
+        if code < 0:
+            # Its statistics are those of the second before.
+            name = signal.Signals(-code).name
+            raise StealtimeError(f"SIPp was ended by {name}: {self.log_tail()}", hint="see dmesg, for want of memory")
         text = _read(self.folder / "statistics.csv")
         if text.count("\n") < 2:
             raise StealtimeError(

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,13 @@ path, role, when_told = sys.argv[1:]
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
 def told(*_):
+    told_s = time.monotonic()
     if when_told == "falls silent":
         listener.close()
         signal.pause()
     time.sleep(0.2)
+    with open(f"{path}.moved", "w") as moved:
+        print(told_s, time.monotonic(), file=moved)
     os._exit(0)
 
 signal.signal(signal.SIGTERM, told)
@@ -35,7 +39,8 @@ if role != "silent":
 print("there", flush=True)
 while role == "silent":
     signal.pause()
-status = {"vm": "phone", "host": "a", "role": role, "protected": False, "pid": os.getpid()}
+protected = role == "active"
+status = {"vm": "phone", "host": "a", "role": role, "protected": protected, "pid": os.getpid()}
 while True:
     connection, _ = listener.accept()
     with connection:
@@ -103,6 +108,33 @@ def test_a_member_that_is_told_to_leave_leaves_and_a_standby_stays(state: State,
     assert handed_over(state.members(), LONG_S) == (["phone"], [])
     assert member.wait(timeout=LONG_S) == 0
     assert standby.poll() is None
+
+
+def test_machines_move_one_after_the_other_and_those_that_are_protected_first(state: State, start: Start) -> None:
+    for vm, role in (("fax", "solo"), ("phone", "active"), ("switch", "active")):
+        start(vm, role=role)
+    said: list[str] = []
+    left, staying = hand_over_all(state.members(), LONG_S, lambda folder: said.append(folder.vm))
+    assert said[-1] == "fax"
+    assert sorted(said) == sorted(folder.vm for folder in left) == ["fax", "phone", "switch"]
+    assert staying == []
+    moved = [state.host("a").member(vm).control_socket.with_suffix(".sock.moved") for vm in said]
+    times = [tuple(map(float, path.read_text().split())) for path in moved]
+    assert all(ended_s <= next_told_s for (_, ended_s), (next_told_s, _) in pairwise(times))
+
+
+def test_one_that_cannot_move_hinders_no_other_and_all_are_told_at_the_end(
+    state: State, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaving, "_NEXT_AFTER_S", 0.3)
+    for vm in ("fax", "phone"):
+        start(vm, when_told="falls silent")
+    start("switch")
+    assert handed_over(state.members(), 3.0) == (["switch"], ["fax", "phone"])
+    monkeypatch.setattr(leaving, "_NEXT_AFTER_S", LONG_S)
+    later = [start(vm, role="active") for vm in ("modem", "pager")]
+    assert handed_over([state.host("a").member(vm) for vm in ("modem", "pager")], 0.0)[1] != []
+    assert [one.wait(timeout=LONG_S) for one in later] == [0, 0]
 
 
 def test_a_member_that_ends_before_it_is_told_hinders_no_other(

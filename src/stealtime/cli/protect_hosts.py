@@ -126,7 +126,7 @@ def leave(
         bool, typer.Option("--back", help="Let this host take machines again: it stays after all.")
     ] = False,
 ) -> None:
-    """Move all machines that run here to their standbys, before this host is shut down.
+    """Move all machines that run here to their standbys, one after the other, before this host is shut down.
 
     From now until it is booted, or `stealtime protect leave --back`, this host takes no machines: machines that stand
     by here look for another standby, and one whose standby is on a host that is left, too, waits for another one. A
@@ -137,7 +137,7 @@ def leave(
     from stealtime.cli.output import message_console, tell_error
     from stealtime.cli.parameters import duration_of
     from stealtime.protect.leaving import hand_over_all, hosts_to_leave, what_came_of
-    from stealtime.protect.state import default_state
+    from stealtime.protect.state import MemberFolder, default_state
 
     hosts = hosts_to_leave(default_state(), host)
     if not hosts:
@@ -154,9 +154,11 @@ def leave(
             # A host that goes down goes down all the same: its machines are to leave it.
             tell_error(error.message, error.hint)
     folders = [folder for one in hosts for folder in one.members()]
-    left, staying = hand_over_all(folders, (duration_of("--timeout", timeout) or 0) / 1e9)
-    for folder in left:
+
+    def say(folder: MemberFolder) -> None:
         message_console().print(what_came_of(folder), markup=False, soft_wrap=True)
+
+    _, staying = hand_over_all(folders, (duration_of("--timeout", timeout) or 0) / 1e9, say)
     for folder in staying:
         text = f"{folder.vm} is still here: no standby has taken it over; it goes as soon as one can"
         message_console().print(text, style="yellow", markup=False, soft_wrap=True)

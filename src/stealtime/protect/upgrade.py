@@ -96,11 +96,9 @@ def begin(host: HostFolder, within_s: float, say: Say) -> None:
     # takes standbys of theirs again, so that they are protected while the command runs.
     host.leave()
     try:
-        left, staying = hand_over_all(folders, within_s)
+        _, staying = hand_over_all(folders, within_s, lambda folder: say(what_came_of(folder)))
     finally:
         host.stay()
-    for folder in left:
-        say(what_came_of(folder))
     if staying:
         names = ", ".join(folder.vm for folder in staying)
         raise StealtimeError(

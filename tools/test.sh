@@ -29,6 +29,19 @@ build_tests() {
     cargo test "${every[@]}" --no-run "${members[@]}" && cargo test "${every[@]}" --no-run "${others[@]}"
 }
 
+commas() {
+    local IFS=,
+    echo "$*"
+}
+# descendants PID...: all that processes have started, and so on.
+descendants() {
+    local pid
+    for pid in $(pgrep --parent "$(commas "$@")"); do
+        echo "$pid"
+        descendants "$pid"
+    done
+}
+
 phase "Debian packages for tests"
 tools/packages.sh test || exit 2
 
@@ -56,6 +69,11 @@ phase "guests, and what of protection runs alone"
 } >"$logs/giving-way.log" 2>&1 &
 giving_way=$!
 ring guest -m "((guest and not beside and not traced) or alone) and not truth" tests/guest tests/protect
+# What is left of it has all CPUs now.
+for pid in "$giving_way" "$fetch" $(descendants "$giving_way" "$fetch"); do
+    taskset --all-tasks --pid --cpu-list "$(commas "${cpus[@]}")" "$pid"
+    chrt --all-tasks --other --pid 0 "$pid"
+done >/dev/null 2>&1
 wait "$giving_way"
 cat "$logs/giving-way.log"
 wait "$fetch"

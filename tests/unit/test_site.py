@@ -92,6 +92,19 @@ def test_the_page_names_the_slow_one_with_its_way_and_loads_nothing(database: Da
     assert page.count("<svg") == 1
 
 
+def test_a_page_over_one_host_speaks_of_one(stealtime: Command, tmp_path: Path) -> None:
+    folder = write_run(tmp_path, SimulatedRun(SimulatedHost("a"), repetitions=2), np.random.default_rng(1))
+    shown = stealtime("site", str(folder), "-o", str(tmp_path / "page"))
+    assert "1 run of 1 host, 2 trials" in shown.out
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert "<h1>1 host</h1>" in page
+    assert "1 run of 1 host: 2 trials, " in page
+    # It is all hosts together, and its axes are numbers for people.
+    assert "each other host" not in page
+    assert "1 in 10,000" in page
+    assert not re.search(r"1 in 1e|>1[0.]*\.0 [mnµ]?s<", page)
+
+
 def test_of_samples_that_are_as_long_the_earliest_is_named(tmp_path: Path) -> None:
     early = SimulatedRun(SimulatedHost("z"), repetitions=1)
     late = SimulatedRun(SimulatedHost("a"), early.at + timedelta(days=1), 1)

@@ -67,6 +67,7 @@ def report(
 def _write_hosts(run: "Run", path: Path) -> bool:
     """Write the page of a merged run, if that is one over hosts; tells whether it is."""
     from stealtime.merging.document import shows_hosts
+    from stealtime.report.notation import number_of
     from stealtime.site.database import open_database
     from stealtime.site.overview import overview_of
     from stealtime.site.page import write_site
@@ -80,5 +81,5 @@ def _write_hosts(run: "Run", path: Path) -> bool:
         database.close()
     remarks = [] if run.manifest.merged is None else run.manifest.merged.remarks
     document = document.model_copy(update={"remarks": [*remarks, *document.remarks]})
-    write_site(document, path, f"{run.manifest.campaign_name} on {document.hosts} hosts")
+    write_site(document, path, f"{run.manifest.campaign_name} on {number_of(document.hosts, 'host')}")
     return True

@@ -41,6 +41,7 @@ def site(
     host or the changes could not be judged; 2 there is no run; 1 the page cannot be written.
     """
     from stealtime.cli.output import message_console, print_document, print_line
+    from stealtime.report.notation import number_of
     from stealtime.site.change_points import read_known
     from stealtime.site.overview import overview_of
     from stealtime.site.page import write_site
@@ -58,7 +59,7 @@ def site(
             document = overview_of(database, acknowledged, folder)
         finally:
             database.close()
-        write_site(document, folder / "index.html", f"{document.hosts} hosts")
+        write_site(document, folder / "index.html", number_of(document.hosts, "host"))
     for remark in document.remarks:
         message_console().print(remark, style="yellow", markup=False, soft_wrap=True)
     if json:
@@ -148,9 +149,11 @@ def _runs(names: list[str], runs_folder: Path | None, left_out: list[str]) -> "I
 
 
 def _lines(document: Any) -> list[str]:
+    from stealtime.report.notation import number_of
     from stealtime.site.page import figure_words
 
-    lines = [f"{document.runs} runs of {document.hosts} hosts, {document.trials} trials"]
+    runs, hosts, trials = number_of(document.runs, "run"), number_of(document.hosts, "host"), document.trials
+    lines = [f"{runs} of {hosts}, {number_of(trials, 'trial')}"]
     for one in document.named:
         here, peers, times = figure_words(one)
         factor = f" ({times} times)" if times else ""

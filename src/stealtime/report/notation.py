@@ -42,6 +42,11 @@ def moment(seconds: float | None) -> str:
     return ABSENT if seconds is None else f"{seconds:.6f} s"
 
 
+def number_of(number: int, word: str) -> str:
+    """Write how many there are of something: ``1 host``, ``1,000 hosts``."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def count(number: int | None) -> str:
     """Write a count with its thousands apart: ``50,000,000``."""
     return ABSENT if number is None else f"{number:,}"

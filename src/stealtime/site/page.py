@@ -28,6 +28,7 @@ def write_site(site: SiteDocument, path: Path, heading: str) -> int:
         site=site,
         heading=heading,
         version=stealtime.__version__,
+        number_of=notation.number_of,
         style=Markup(style),  # noqa: S704 - our own
         watched=approximate_duration(site.watched_s),
         named_hosts=named_hosts,

@@ -19,6 +19,9 @@ def draw(cell: CellCurves, named: list[str]) -> Markup:
     """Draw the share of samples that last longer, both axes logarithmic: all hosts grey, the named ones in colour."""
     curves = [curve for curve in cell.curves if curve.host in named]
     others = [curve for curve in cell.curves if curve.host not in named][:DRAWN_MOST]
+    if len(cell.curves) == 1:
+        # It is all hosts together.
+        others = []
     every = [cell.pooled, *curves, *others]
     low = floor(log10(max(1.0, min(one.ns[0] for one in every))))
     high = max(ceil(log10(max(one.ns[-1] for one in every) * 1.06)), low + 1)
@@ -60,7 +63,8 @@ def draw(cell: CellCurves, named: list[str]) -> Markup:
 def _told(cell: CellCurves, named: list[str]) -> str:
     own = [curve.host for curve in cell.curves if curve.host in named]
     rest = f"; drawn apart: {', '.join(own)}" if own else ""
-    return f"{cell.cell}: share of samples that last longer, of {cell.hosts} hosts and of all together{rest}"
+    hosts = notation.number_of(cell.hosts, "host")
+    return f"{cell.cell}: share of samples that last longer, of {hosts} and of all together{rest}"
 
 
 def _axes(low: int, high: int, depth: int) -> list[str]:
@@ -70,13 +74,13 @@ def _axes(low: int, high: int, depth: int) -> list[str]:
         x = _LEFT + (power - low) / (high - low) * (right - _LEFT)
         parts.append(f'<path class="grid" d="M{x:.1f},{_TOP}V{bottom}"/>')
         parts.append(
-            f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{notation.duration(10.0**power)}</text>'
+            f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{notation.trimmed_duration(10**power)}</text>'
         )
     step = max(1, depth // 6)
     for power in range(0, depth + 1, step):
         y = _TOP + power / depth * (bottom - _TOP)
         parts.append(f'<path class="grid" d="M{_LEFT},{y:.1f}H{right}"/>')
-        words = "all" if power == 0 else f"1 in 1e{power}" if power > 3 else f"1 in {10**power}"
+        words = "all" if power == 0 else f"1 in {10**power:,}"
         parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{words}</text>')
     parts.append(
         f'<text x="{(_LEFT + right) / 2:.0f}" y="{_HEIGHT - 6}" text-anchor="middle">duration of a sample</text>'

@@ -199,7 +199,7 @@ def test_a_host_is_left_by_its_machines_only_while_they_move(
     mark, seen = state.host("a").path / ".leaving", tmp_path / "seen"
     moving = []
 
-    def hand_over(folders: object, within_s: float) -> tuple[list[MemberFolder], list[MemberFolder]]:
+    def hand_over(folders: object, within_s: float, say: object) -> tuple[list[MemberFolder], list[MemberFolder]]:
         moving.append(mark.exists())
         return [], [state.host("a").member("phone")] if len(moving) == 1 else []
 

@@ -6,15 +6,16 @@ set -uo pipefail
 source "$(dirname "$0")/steps.sh"
 folder=benchmarks${1:+/$1}
 options=("${@:2}")
-failed=0
+failed=()
 
 for program in "$folder"/[a-z]*.py; do
     [[ -e $program ]] || stop "there are no benchmarks in $folder" "they live there, one program a question"
     printf '== %s\n' "$program"
     case $program in
         # Their full forms take half an hour and more.
-        */equal_runs.py | */different_runs.py) .venv/bin/python "$program" --short "${options[@]}" || failed=1 ;;
-        *) .venv/bin/python "$program" "${options[@]}" || failed=1 ;;
+        */equal_runs.py | */different_runs.py) .venv/bin/python "$program" --short "${options[@]}" || failed+=("$program") ;;
+        *) .venv/bin/python "$program" "${options[@]}" || failed+=("$program") ;;
     esac
 done
-exit "$failed"
+((${#failed[@]} == 0)) || printf 'a target was missed, or it failed: %s\n' "${failed[*]}" >&2
+exit $((${#failed[@]} > 0))

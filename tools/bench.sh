@@ -11,11 +11,12 @@ failed=()
 for program in "$folder"/[a-z]*.py; do
     [[ -e $program ]] || stop "there are no benchmarks in $folder" "they live there, one program a question"
     printf '== %s\n' "$program"
+    form=()
     case $program in
         # Their full forms take half an hour and more.
-        */equal_runs.py | */different_runs.py) .venv/bin/python "$program" --short "${options[@]}" || failed+=("$program") ;;
-        *) .venv/bin/python "$program" "${options[@]}" || failed+=("$program") ;;
+        */equal_runs.py | */different_runs.py) form=(--short) ;;
     esac
+    .venv/bin/python "$program" "${form[@]}" "${options[@]}" || failed+=("$program")
 done
 ((${#failed[@]} == 0)) || printf 'a target was missed, or it failed: %s\n' "${failed[*]}" >&2
 exit $((${#failed[@]} > 0))

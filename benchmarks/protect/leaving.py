@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-from measurement.hosts import Guest, NamespaceTestbed
+from measurement.hosts import ALL_WITHIN_S, Guest, NamespaceTestbed, await_all, started_guests
 from measurement.showing import Figure, arguments, show
 
 from stealtime.hosts.laboratory import Laboratory
@@ -25,7 +25,6 @@ from stealtime.protect.state import STATE_VARIABLE
 
 STILL_MS = 300
 _BEFORE_S = 2.0
-_WITHIN_S = 300.0
 
 
 def main() -> None:
@@ -40,14 +39,10 @@ def main() -> None:
     violations, lived = 0, 0
     with Laboratory() as laboratory:
         testbed = NamespaceTestbed(laboratory)
-        guests = [Guest(testbed, number=number) for number in range(options.machines)]
-        for guest in guests:
-            guest.start()
+        guests = started_guests(testbed, options.machines)
         host = "a"
         for _ in range(turns):
-            for guest in guests:
-                guest.await_ready(within_s=_WITHIN_S)
-                guest.ask("status")
+            await_all(guests)
             with ExitStack() as counting:
                 seen = [counting.enter_context(guest.counting()) for guest in guests]
                 time.sleep(_BEFORE_S)
@@ -55,7 +50,7 @@ def main() -> None:
                 tell(testbed, host)
                 took_s.append(time.monotonic() - begun_s)
                 for guest in guests:
-                    guest.await_taken(other(host), _WITHIN_S)
+                    guest.await_taken(other(host), ALL_WITHIN_S)
                 time.sleep(_BEFORE_S)
             still_ms += [most_still_ns(guest, host) / 1e6 for guest in guests]
             outages += [ns / 1e6 for one in seen for ns in one["longest_outage_ns"].values()]
@@ -64,7 +59,7 @@ def main() -> None:
             tell(testbed, host, "--back")
             host = other(host)
         for guest in guests:
-            guest.await_ready(within_s=_WITHIN_S)
+            guest.await_ready(within_s=ALL_WITHIN_S)
             guest.stop()
     moved = turns * options.machines
     figures = [

@@ -8,14 +8,13 @@ two answers that a client has seen, over TCP or UDP, of any machine; *protected 
 import time
 from contextlib import ExitStack
 
-from measurement.hosts import Guest, NamespaceTestbed
+from measurement.hosts import ALL_WITHIN_S, NamespaceTestbed, await_all, started_guests
 from measurement.showing import Figure, arguments, show
 
 from stealtime.hosts.laboratory import Laboratory
 
 _BEFORE_S = 5.0
 _AFTER_S = 3.0
-_WITHIN_S = 300.0
 
 
 def main() -> None:
@@ -24,12 +23,8 @@ def main() -> None:
     options = parser.parse_args()
     with Laboratory() as laboratory:
         testbed = NamespaceTestbed(laboratory)
-        guests = [Guest(testbed, number=number) for number in range(options.machines)]
-        for guest in guests:
-            guest.start()
-        for guest in guests:
-            guest.await_ready(within_s=_WITHIN_S)
-            guest.ask("status")
+        guests = started_guests(testbed, options.machines)
+        await_all(guests)
         with ExitStack() as counting:
             seen = [counting.enter_context(guest.counting()) for guest in guests]
             time.sleep(_BEFORE_S)
@@ -37,12 +32,12 @@ def main() -> None:
             blown_s = time.monotonic()
             laboratory.power_off("a")
             for guest in guests:
-                guest.await_taken("b", _WITHIN_S)
+                guest.await_taken("b", ALL_WITHIN_S)
             taken_s = time.monotonic() - blown_s
             time.sleep(_AFTER_S)
         testbed.start_daemon("a")
         for guest in guests:
-            guest.await_ready(within_s=_WITHIN_S)
+            guest.await_ready(within_s=ALL_WITHIN_S)
         protected_s = time.monotonic() - blown_s
         for guest in guests:
             guest.stop()

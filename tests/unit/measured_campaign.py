@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from stealtime.report.claims.library import find_published
 from stealtime.report.claims.model import PeriodClaims, PublishedRow
 from stealtime.report.interval import REPETITIONS_MIN
-from stealtime.studies.latency.analysis.model import CellSummary, Period, RunSummary, Stats
+from stealtime.studies.latency.analysis.model import CellSummary, HeldBack, Period, RunSummary, Stats
 from stealtime.vocabulary.readings import Facts, Value
 
 PLATFORMS = {"bare": "native", "emulated": "qemu-tcg-emulated", "paravirt": "qemu-tcg-paravirt"}
@@ -104,3 +104,16 @@ def run_of(cells: list[CellSummary], *, skipped: dict[str, str] | None = None, h
         cells=cells,
         skipped=skipped or {},
     )
+
+
+def replaced(cells: Sequence[CellSummary], new: CellSummary) -> list[CellSummary]:
+    """Put a cell in the place of the one that did the same."""
+    return [new if one.key == new.key else one for one in cells]
+
+
+def held_back(rest_ns: float) -> HeldBack:
+    """What RT throttling explains, and the longest of the rest."""
+    return HeldBack(
+        cause="RT throttling", pause_ns=50e6, count=4, longest_ns=51e6, rest_max_ns=rest_ns + 68e3,
+        rest_max_overhead_ns=rest_ns, rest_max_at_s=0.5, rest_paused_ns=rest_ns,
+    )  # fmt: skip

@@ -1,13 +1,10 @@
 """A run beside published figures: which of our figures are taken, what agrees, and what cannot be judged."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from measured_campaign import FLOOR_NS, PLATFORMS, SAMPLES, campaign_cells, cell, period, run_of, stats
+from measured_campaign import FLOOR_NS, PLATFORMS, SAMPLES, campaign_cells, cell, held_back, replaced, run_of, stats
 
 from stealtime.report.cells.surroundings import Clock
 from stealtime.report.claims.comparison import SAMPLES_MIN, compare_with_published, comparison_of_campaign
@@ -16,8 +13,8 @@ from stealtime.report.claims.judgement import COUNT_FACTOR, Ours, agrees, direct
 from stealtime.report.claims.library import find_published
 from stealtime.report.claims.model import PublishedRow
 from stealtime.report.claims.platforms import choose_platforms
-from stealtime.report.interval import REPETITIONS_MIN, Interval, ratio_of_repetitions
-from stealtime.studies.latency.analysis.model import CellSummary, HeldBack, Period, TrialSummary
+from stealtime.report.interval import Interval, ratio_of_repetitions
+from stealtime.studies.latency.analysis.model import CellSummary, TrialSummary
 from stealtime.vocabulary.errors import ExitCode, StealtimeError
 from stealtime.vocabulary.readings import Value
 
@@ -40,10 +37,6 @@ def growth_of(comparison: PublishedComparison) -> list[JudgedClaim]:
     return comparison.groups[1].claims
 
 
-def periods_of(comparison: PublishedComparison) -> list[JudgedClaim]:
-    return comparison.groups[2].claims
-
-
 def means_of(comparison: PublishedComparison) -> list[MeanRow]:
     return comparison.groups[0].means
 
@@ -52,17 +45,13 @@ def ratio_of(comparison: PublishedComparison, scenario: str, test: str) -> Judge
     return next(one.judgement for one in machines_of(comparison) if (one.scenario, one.test) == (scenario, test))
 
 
-def replaced(cells: Sequence[CellSummary], new: CellSummary) -> list[CellSummary]:
-    return [new if one.key == new.key else one for one in cells]
-
-
 def test_a_run_with_the_papers_own_figures_agrees_in_everything() -> None:
     comparison = compared(campaign_cells())
     assert {judgement.verdict for _, judgement in comparison.judgements} == {"agrees"}
     assert comparison.is_judged
     assert len(comparison.rows) == 21
     assert len(growth_of(comparison)) == 4 * 2 * 3
-    assert len(periods_of(comparison)) == 3 * 2 + 2
+    assert len(comparison.groups[2].claims) == 3 * 2 + 2, "periods"
     means = {row.test: row for row in means_of(comparison)}
     assert means["tick"].theirs == pytest.approx(2.25, abs=0.005)
     assert means["all"].theirs == pytest.approx(1.95, abs=0.005)
@@ -144,13 +133,6 @@ def test_another_busy_loop_is_told() -> None:
     cells = [one.model_copy(update={"parameters": {"loop_ns": 100_000}}) if one.probe == "tick" else one
              for one in campaign_cells()]  # fmt: skip
     assert "our busy loop lasts 100 us, theirs 68 us" in compared(cells).differences
-
-
-def held_back(rest_ns: float) -> HeldBack:
-    return HeldBack(
-        cause="RT throttling", pause_ns=50e6, count=4, longest_ns=51e6, rest_max_ns=rest_ns + 68e3,
-        rest_max_overhead_ns=rest_ns, rest_max_at_s=0.5, rest_paused_ns=rest_ns,
-    )  # fmt: skip
 
 
 NOT_JUDGED = [
@@ -465,72 +447,3 @@ def test_the_made_up_campaign_has_the_papers_shape() -> None:
     assert all(
         one.stats is not None and one.stats.floor_ns == FLOOR_NS for one in campaign_cells() if one.probe == "tick"
     )
-
-
-def with_periods(scenario: str, *periods: Period, **changes: Any) -> PublishedComparison:
-    """Compare a run in which the emulated machine has these periods in one scenario."""
-    cells = campaign_cells()
-    old = next(one for one in cells if (one.platform, one.scenario, one.probe) == (EMULATED, scenario, "tick"))
-    return compared(replaced(cells, old.model_copy(update={"periods": list(periods), **changes})))
-
-
-EMULATED = PLATFORMS["emulated"]
-EACH_SECOND = PAPER.periods[0].period_s
-
-
-def verdicts_of_periods(comparison: PublishedComparison) -> dict[tuple[str, str | None], str]:
-    claims = [one for one in periods_of(comparison) if one.platform == EMULATED]
-    return {(one.scenario, one.base_scenario): one.judgement.verdict for one in claims}
-
-
-def test_a_period_that_is_not_there_disagrees_and_one_of_another_length_is_another() -> None:
-    comparison = with_periods("all-to-all-cpu", period(0.97 * EACH_SECOND))
-    assert verdicts_of_periods(comparison) == {
-        ("one-to-all", None): "agrees",
-        ("one-to-one", None): "agrees",
-        ("all-to-all-cpu", None): "disagrees",
-        ("one-to-one", "one-to-all"): "agrees",
-    }
-    [claim] = [one for one in periods_of(comparison) if one.judgement.verdict == "disagrees"]
-    assert claim.judgement.words == f"found in 0 of {REPETITIONS_MIN} repetitions"
-    assert (claim.judgement.theirs, claim.judgement.ours, claim.source) == (1e9, None, "Figure 13")
-
-
-def test_a_cpu_of_its_own_that_removes_the_period_disagrees_with_what_stays() -> None:
-    verdicts = verdicts_of_periods(with_periods("one-to-one"))
-    assert verdicts["one-to-one", None] == verdicts["one-to-one", "one-to-all"] == "disagrees"
-
-
-def test_where_nothing_comes_again_nothing_can_be_removed() -> None:
-    comparison = with_periods("one-to-all")
-    assert verdicts_of_periods(comparison)["one-to-one", "one-to-all"] == "not judged"
-    assert any("in one-to-all there is nothing to remove" in one.judgement.words for one in periods_of(comparison))
-
-
-@pytest.mark.parametrize(
-    ("periods", "changes", "because"),
-    [
-        ([period(EACH_SECOND, found=REPETITIONS_MIN // 2)], {}, "found in 2 of 4 repetitions"),
-        ([], {"trials": 3}, "there are 3 repetitions"),
-        ([], {"count": SAMPLES // 2}, "a repetition lasted 5.10 s, and 10 cycles are needed"),
-        ([period(EACH_SECOND)], {"held_back": True}, "RT throttling takes time once in each of its periods"),
-        ([period(EACH_SECOND)], {"valid": False, "reasons": ["the clock ran fast"]}, "the clock ran fast"),
-        ([period(EACH_SECOND)], {"scaled": "2 CPUs of 4"}, "the scenario all-to-all-cpu was scaled: 2 CPUs of 4"),
-    ],
-)
-def test_a_period_is_not_judged_without_the_evidence(
-    periods: list[Period], changes: dict[str, Any], because: str
-) -> None:
-    cells = campaign_cells()
-    old = next(one for one in cells if (one.platform, one.scenario, one.probe) == (EMULATED, "all-to-all-cpu", "tick"))
-    trials = old.trials[: changes.pop("trials", REPETITIONS_MIN)]
-    if count := changes.pop("count", None):
-        trials = [one.model_copy(update={"stats": stats("tick", 1e6, count)}) for one in trials]
-    if changes.pop("held_back", False):
-        changes["held_back"] = held_back(1e6)
-    new = old.model_copy(update={"periods": periods, "trials": trials, **changes})
-    comparison = compared(replaced(cells, new))
-    [claim] = [one for one in periods_of(comparison) if (one.platform, one.scenario) == (EMULATED, "all-to-all-cpu")]
-    assert claim.judgement.verdict == "not judged"
-    assert because in claim.judgement.words
-    assert claim.judgement.but_for_scaling == ("agrees" if "scaled" in changes else None)

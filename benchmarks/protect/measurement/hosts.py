@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,19 @@ from stealtime.protect.vm_file import Register
 
 from .rows import Row, between
 
-__all__ = ["COUNTER", "Guest", "NamespaceTestbed", "cpu_s", "testbed_with_etcd"]
+__all__ = [
+    "ALL_WITHIN_S",
+    "COUNTER",
+    "Guest",
+    "NamespaceTestbed",
+    "await_all",
+    "cpu_s",
+    "started_guests",
+    "testbed_with_etcd",
+]
+
+ALL_WITHIN_S = 300.0
+"""Until all guests of one host are copied to the other."""
 
 _serials = itertools.count()
 """Names of guests do not come again: the register remembers the last one of a name."""
@@ -68,6 +80,21 @@ class Guest(CountingGuest):
             lambda: f"{self.vm.name} has no epochs any more",
         )
         return self.rows(from_ns, to_ns)
+
+
+def started_guests(testbed: NamespaceTestbed, count: int) -> list[Guest]:
+    """Start so many guests on one host."""
+    guests = [Guest(testbed, number=number) for number in range(count)]
+    for guest in guests:
+        guest.start()
+    return guests
+
+
+def await_all(guests: Sequence[Guest]) -> None:
+    """Wait until each is protected and answers."""
+    for guest in guests:
+        guest.await_ready(within_s=ALL_WITHIN_S)
+        guest.ask("status")
 
 
 def cpu_s(pid: int) -> float:

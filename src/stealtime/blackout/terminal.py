@@ -10,6 +10,7 @@ from rich.text import Text
 
 from stealtime.blackout.document import BlackoutDocument, ViewDocument, WatchDocument, WayDocument
 from stealtime.blackout.seen import WAY_NAMES
+from stealtime.report.notation import number_of
 from stealtime.report.plain_table import new_table
 
 _MOST_SHOWN = 50
@@ -27,7 +28,7 @@ class BlackoutPage:
         yield Text()
         watched = f"in {document.duration_ns / 1e9:.1f} s"
         if document.blackouts:
-            yield Text(f"{_count(len(document.blackouts), 'blackout')} {watched}", style="bold")
+            yield Text(f"{number_of(len(document.blackouts), 'blackout')} {watched}", style="bold")
             yield _blackouts(document.blackouts[:_MOST_SHOWN])
             if len(document.blackouts) > _MOST_SHOWN:
                 yield Text(f"and {len(document.blackouts) - _MOST_SHOWN} more: see --json")
@@ -102,7 +103,7 @@ def _remarks(document: WatchDocument) -> Iterator[str]:
         elif way.violations_total:
             kinds = Counter(str(one["kind"]) for one in way.violations)
             told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-            yield f"{name}: {_count(way.violations_total, 'wrong answer')} of the counter: {told}"
+            yield f"{name}: {number_of(way.violations_total, 'wrong answer')} of the counter: {told}"
         yield from (f"{name}: the connection was lost: {loss}" for loss in way.connection_losses)
     yield from (f"note: {limit}" for limit in document.limits)
     yield from (f"not valid: {reason}" for reason in document.reasons)
@@ -110,7 +111,3 @@ def _remarks(document: WatchDocument) -> Iterator[str]:
 
 def _ms(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e6:,.2f} ms"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

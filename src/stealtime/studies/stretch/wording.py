@@ -84,9 +84,9 @@ def iteration_words(times: IterationTimes | None) -> str:
 def guest_words(cell: StretchCell) -> str:
     """Say what the machine has: ``1 vCPU on 2 CPUs, weight 300``."""
     cpus = "CPU" if cell.is_native else "vCPU"
-    words = f"{cell.vcpus} {cpus}{'' if cell.vcpus == 1 else 's'}"
+    words = notation.number_of(cell.vcpus, cpus)
     if not cell.is_native:
-        words += f" on {cell.own_cpus} CPU{'' if cell.own_cpus == 1 else 's'}"
+        words += f" on {notation.number_of(cell.own_cpus, 'CPU')}"
     return ", ".join([words, *_share_words(cell.itself)])
 
 
